@@ -1,0 +1,382 @@
+#include "target_object.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "launch.h"
+#include "memory.h"
+
+namespace fastprobe {
+
+namespace {
+
+static_assert(sizeof(user_regs_struct) == 27 * 8, "src/target/registers.ts knows this layout");
+
+Napi::Value undefined(Napi::Env env) { return env.Undefined(); }
+
+Napi::Error toJavaScript(Napi::Env env, const NativeError& error) {
+  Napi::Error result = Napi::Error::New(env, error.message);
+  result.Set("code", Napi::String::New(env, error.code));
+  result.Set("errno", Napi::Number::New(env, error.number));
+  return result;
+}
+
+/// Exactly one of `exitCode` and `signal` is a number, as with Node's own child processes.
+void setStatus(Napi::Object& object, int status) {
+  Napi::Env env = object.Env();
+  object.Set("exitCode", WIFEXITED(status) ? Napi::Number::New(env, WEXITSTATUS(status)).As<Napi::Value>() : env.Null());
+  object.Set("signal", WIFSIGNALED(status) ? Napi::Number::New(env, WTERMSIG(status)).As<Napi::Value>() : env.Null());
+}
+
+Napi::Object eventObject(Napi::Env env, const Event& event) {
+  Napi::Object object = Napi::Object::New(env);
+  const auto number = [&](const char* name, double value) { object.Set(name, Napi::Number::New(env, value)); };
+  number("tid", event.tid);
+  switch (event.kind) {
+    case Event::Kind::Exit:
+      object.Set("type", "exit");
+      setStatus(object, event.status);
+      break;
+    case Event::Kind::ThreadExit:
+      object.Set("type", "thread-exit");
+      break;
+    case Event::Kind::Exec:
+      object.Set("type", "exec");
+      number("formerTid", event.other);
+      break;
+    case Event::Kind::Fork:
+      object.Set("type", "fork");
+      object.Set("how", event.how);
+      number("child", event.other);
+      break;
+    case Event::Kind::Thread:
+      object.Set("type", "thread");
+      number("newTid", event.other);
+      break;
+    case Event::Kind::Signal:
+      object.Set("type", "signal");
+      number("signal", event.info.si_signo);
+      number("code", event.info.si_code);
+      number("sender", event.info.si_pid);
+      object.Set("address", Napi::BigInt::New(env, reinterpret_cast<uint64_t>(event.info.si_addr)));
+      object.Set("value", Napi::BigInt::New(env, reinterpret_cast<uint64_t>(event.info.si_value.sival_ptr)));
+      break;
+  }
+  return object;
+}
+
+std::chrono::milliseconds milliseconds(const Napi::Value& value) {
+  return std::chrono::milliseconds(value.As<Napi::Number>().Int64Value());
+}
+
+uint64_t unsignedOf(const Napi::Value& value) {
+  bool lossless;
+  return value.As<Napi::BigInt>().Uint64Value(&lossless);
+}
+
+/// A BigUint64Array [address, length, address, length, …].
+std::vector<Range> rangesOf(const Napi::Value& value) {
+  const auto numbers = value.As<Napi::BigUint64Array>();
+  std::vector<Range> ranges(numbers.ElementLength() / 2);
+  std::memcpy(ranges.data(), numbers.Data(), ranges.size() * sizeof(Range));
+  return ranges;
+}
+
+std::vector<std::string> textsOf(const Napi::Value& value) {
+  const auto array = value.As<Napi::Array>();
+  std::vector<std::string> texts;
+  for (uint32_t i = 0; i < array.Length(); i++) texts.push_back(array.Get(i).As<Napi::String>());
+  return texts;
+}
+
+Napi::Value numbersToJavaScript(Napi::Env env, const std::vector<uint64_t>& numbers) {
+  auto array = Napi::Float64Array::New(env, numbers.size());
+  std::copy(numbers.begin(), numbers.end(), array.Data());
+  return array;
+}
+
+}  // namespace
+
+struct TargetObject::Link {
+  struct Call {
+    Napi::Promise::Deferred deferred;
+    /// Buffers that the task reads or writes meanwhile.
+    std::vector<Napi::ObjectReference> kept;
+  };
+
+  /// Runs `message` in the JavaScript thread; nothing happens when that is shutting down.
+  void send(std::function<void(Napi::Env)> message) {
+    toJavaScriptThread.BlockingCall([message = std::move(message)](Napi::Env env, Napi::Function) {
+      if (static_cast<napi_env>(env) == nullptr) return;
+      Napi::HandleScope scope(env);
+      message(env);
+    });
+  }
+
+  Napi::ThreadSafeFunction toJavaScriptThread;
+  std::shared_ptr<TracerTask> task;
+  /// Lives on the task's stack; only jobs use it.
+  TracedProcess* process = nullptr;
+  /// Why jobs that were not done could not be; the task corrects it when it ends in order.
+  NativeError endReason{"FASTPROBE_TRACER_LOST", "the tracer task was killed", 0};
+
+  // In the JavaScript thread only:
+  Napi::FunctionReference onEvent;
+  std::map<uint64_t, Call> calls;
+  uint64_t nextCall = 0;
+  bool ended = false;
+};
+
+Napi::Function TargetObject::define(Napi::Env env) {
+  return DefineClass(env, "Target",
+                     {InstanceMethod("attach", &TargetObject::attach), InstanceMethod("launch", &TargetObject::launch),
+                      InstanceMethod("runTo", &TargetObject::runTo), InstanceMethod("stop", &TargetObject::stop),
+                      InstanceMethod("resume", &TargetObject::resume), InstanceMethod("detach", &TargetObject::detach),
+                      InstanceMethod("kill", &TargetObject::kill), InstanceMethod("registers", &TargetObject::registers),
+                      InstanceMethod("setRegisters", &TargetObject::setRegisters),
+                      InstanceMethod("xstate", &TargetObject::xstate), InstanceMethod("setXstate", &TargetObject::setXstate),
+                      InstanceMethod("read", &TargetObject::read), InstanceMethod("write", &TargetObject::write),
+                      InstanceMethod("syscall", &TargetObject::syscall),
+                      InstanceMethod("wantSignals", &TargetObject::wantSignals), InstanceMethod("unref", &TargetObject::unref)});
+}
+
+TargetObject::TargetObject(const Napi::CallbackInfo& info) : ObjectWrap(info), link_(std::make_shared<Link>()) {
+  Napi::Env env = info.Env();
+  link_->onEvent = Napi::Persistent(info[0].As<Napi::Function>());
+  link_->toJavaScriptThread =
+      Napi::ThreadSafeFunction::New(env, Napi::Function::New(env, [](const Napi::CallbackInfo&) {}), "fastprobe", 0, 1);
+
+  const auto body = [link = link_](TracerTask& task) {
+    TracedProcess process(task, [&link](const Event& event) {
+      link->send([link, event](Napi::Env env) { link->onEvent.Call({eventObject(env, event)}); });
+    });
+    link->process = &process;
+    while (!process.finished()) {
+      task.wait();
+      process.reap();
+      while (!process.finished()) {
+        const Job job = task.takeJob();
+        if (!job) break;
+        job();
+        process.reap();
+      }
+    }
+    try {
+      process.require();
+    } catch (const NativeError& reason) {
+      link->endReason = reason;
+    }
+  };
+  const auto ended = [link = link_] {
+    link->send([link](Napi::Env env) {
+      link->ended = true;
+      for (auto& [id, call] : link->calls) call.deferred.Reject(toJavaScript(env, link->endReason).Value());
+      link->calls.clear();
+      link->onEvent.Reset();
+      link->task.reset();
+    });
+    link->toJavaScriptThread.Release();
+  };
+  link_->task = TracerTask::start(body, ended);
+
+  // A worker that ends leaves no target attached behind.
+  env.AddCleanupHook([weak = std::weak_ptr<Link>(link_)] {
+    const auto link = weak.lock();
+    if (link && link->task) link->task->post([link] { link->process->abandon(); });
+  });
+}
+
+Napi::Value TargetObject::schedule(const Napi::CallbackInfo& info, Work work, std::initializer_list<Napi::Value> keepAlive) {
+  Napi::Env env = info.Env();
+  Link::Call call{Napi::Promise::Deferred(env), {}};
+  const Napi::Promise promise = call.deferred.Promise();
+  if (link_->ended) {
+    call.deferred.Reject(toJavaScript(env, link_->endReason).Value());
+    return promise;
+  }
+  for (const Napi::Value& value : keepAlive) call.kept.push_back(Napi::Persistent(value.As<Napi::Object>()));
+  const uint64_t id = link_->nextCall++;
+  link_->calls.emplace(id, std::move(call));
+  link_->task->post([link = link_, id, work = std::move(work)] {
+    Finish finish;
+    NativeError failure{"", ""};
+    try {
+      finish = work(*link->process);
+    } catch (const NativeError& error) {
+      failure = error;
+    }
+    link->send([link, id, finish, failure](Napi::Env env) {
+      const auto found = link->calls.find(id);
+      const Napi::Promise::Deferred deferred = found->second.deferred;
+      link->calls.erase(found);
+      if (finish) {
+        deferred.Resolve(finish(env));
+      } else {
+        deferred.Reject(toJavaScript(env, failure).Value());
+      }
+    });
+  });
+  return promise;
+}
+
+Napi::Value TargetObject::attach(const Napi::CallbackInfo& info) {
+  return schedule(info, [pid = info[0].As<Napi::Number>().Int32Value()](TracedProcess& process) -> Finish {
+    process.attach(pid);
+    return undefined;
+  });
+}
+
+Napi::Value TargetObject::launch(const Napi::CallbackInfo& info) {
+  LaunchPlan plan{.file = info[0].As<Napi::String>(),
+                  .arguments = textsOf(info[1]),
+                  .environment = textsOf(info[2]),
+                  .folder = info[3].As<Napi::String>(),
+                  .stdio = {},
+                  .group = getpgrp()};
+  for (uint32_t i = 0; i < 3; i++) plan.stdio[i] = info[4].As<Napi::Array>().Get(i).As<Napi::Number>();
+  return schedule(info, [plan = std::move(plan)](TracedProcess& process) -> Finish {
+    fastprobe::launch(process, plan);
+    const pid_t pid = process.pid();
+    return [pid](Napi::Env env) { return Napi::Number::New(env, pid); };
+  });
+}
+
+Napi::Value TargetObject::runTo(const Napi::CallbackInfo& info) {
+  return schedule(info, [address = unsignedOf(info[0]), timeout = milliseconds(info[1])](TracedProcess& process) -> Finish {
+    process.runTo(address, timeout);
+    return undefined;
+  });
+}
+
+Napi::Value TargetObject::stop(const Napi::CallbackInfo& info) {
+  return schedule(info, [timeout = milliseconds(info[0])](TracedProcess& process) -> Finish {
+    process.stop(timeout);
+    return undefined;
+  });
+}
+
+Napi::Value TargetObject::resume(const Napi::CallbackInfo& info) {
+  return schedule(info, [](TracedProcess& process) -> Finish {
+    process.resume();
+    return [held = process.stopMicroseconds()](Napi::Env env) { return Napi::Number::New(env, held); };
+  });
+}
+
+Napi::Value TargetObject::detach(const Napi::CallbackInfo& info) {
+  return schedule(info, [timeout = milliseconds(info[0])](TracedProcess& process) -> Finish {
+    process.detach(timeout);
+    return [held = process.stopMicroseconds()](Napi::Env env) { return Napi::Number::New(env, held); };
+  });
+}
+
+Napi::Value TargetObject::kill(const Napi::CallbackInfo& info) {
+  return schedule(info, [signal = info[0].As<Napi::Number>().Int32Value()](TracedProcess& process) -> Finish {
+    process.kill(signal);
+    return undefined;
+  });
+}
+
+/// All stopped threads: { tids, values }, 27 words each in the order of user_regs_struct.
+Napi::Value TargetObject::registers(const Napi::CallbackInfo& info) {
+  return schedule(info, [](TracedProcess& process) -> Finish {
+    process.require(true);
+    const std::vector<pid_t> tids = process.stoppedThreads();
+    std::vector<user_regs_struct> values;
+    for (const pid_t tid : tids) values.push_back(process.registers(tid));
+    return [tids, values](Napi::Env env) {
+      auto tidArray = Napi::Int32Array::New(env, tids.size());
+      std::copy(tids.begin(), tids.end(), tidArray.Data());
+      auto valueArray = Napi::BigUint64Array::New(env, values.size() * sizeof(user_regs_struct) / 8);
+      if (!values.empty()) std::memcpy(valueArray.Data(), values.data(), values.size() * sizeof(user_regs_struct));
+      Napi::Object result = Napi::Object::New(env);
+      result.Set("tids", tidArray);
+      result.Set("values", valueArray);
+      return result;
+    };
+  });
+}
+
+Napi::Value TargetObject::setRegisters(const Napi::CallbackInfo& info) {
+  const auto tidArray = info[0].As<Napi::Int32Array>();
+  const std::vector<pid_t> tids(tidArray.Data(), tidArray.Data() + tidArray.ElementLength());
+  std::vector<user_regs_struct> values(tids.size());
+  std::memcpy(values.data(), info[1].As<Napi::BigUint64Array>().Data(), values.size() * sizeof(user_regs_struct));
+  return schedule(info, [tids, values](TracedProcess& process) -> Finish {
+    process.require(true);
+    for (size_t i = 0; i < tids.size(); i++) process.setRegisters(tids[i], values[i]);
+    return undefined;
+  });
+}
+
+Napi::Value TargetObject::xstate(const Napi::CallbackInfo& info) {
+  return schedule(info, [tid = info[0].As<Napi::Number>().Int32Value()](TracedProcess& process) -> Finish {
+    process.require(true);
+    return [bytes = process.xstate(tid)](Napi::Env env) {
+      auto array = Napi::Uint8Array::New(env, bytes.size());
+      std::copy(bytes.begin(), bytes.end(), array.Data());
+      return array;
+    };
+  });
+}
+
+Napi::Value TargetObject::setXstate(const Napi::CallbackInfo& info) {
+  const auto array = info[1].As<Napi::Uint8Array>();
+  std::vector<uint8_t> bytes(array.Data(), array.Data() + array.ByteLength());
+  return schedule(info, [tid = info[0].As<Napi::Number>().Int32Value(), bytes](TracedProcess& process) mutable -> Finish {
+    process.require(true);
+    process.setXstate(tid, bytes);
+    return undefined;
+  });
+}
+
+Napi::Value TargetObject::read(const Napi::CallbackInfo& info) {
+  uint8_t* destination = info[1].As<Napi::Uint8Array>().Data();
+  return schedule(
+      info,
+      [ranges = rangesOf(info[0]), destination](TracedProcess& process) -> Finish {
+        process.require();
+        const auto lengths = readRanges(process.pid(), process.memory(), ranges, destination);
+        return [lengths](Napi::Env env) { return numbersToJavaScript(env, lengths); };
+      },
+      {info[1]});
+}
+
+Napi::Value TargetObject::write(const Napi::CallbackInfo& info) {
+  const uint8_t* source = info[1].As<Napi::Uint8Array>().Data();
+  return schedule(
+      info,
+      [ranges = rangesOf(info[0]), source](TracedProcess& process) -> Finish {
+        process.require();
+        const auto lengths = writeRanges(process.memory(), ranges, source);
+        return [lengths](Napi::Env env) { return numbersToJavaScript(env, lengths); };
+      },
+      {info[1]});
+}
+
+Napi::Value TargetObject::syscall(const Napi::CallbackInfo& info) {
+  struct Arguments {
+    uint64_t words[6];
+  } arguments;
+  std::memcpy(arguments.words, info[3].As<Napi::BigUint64Array>().Data(), sizeof arguments.words);
+  return schedule(info, [tid = info[0].As<Napi::Number>().Int32Value(), instruction = unsignedOf(info[1]),
+                         nr = info[2].As<Napi::Number>().Int64Value(), arguments,
+                         timeout = milliseconds(info[4])](TracedProcess& process) -> Finish {
+    const long value = process.remoteSyscall(tid, instruction, nr, arguments.words, timeout);
+    return [value](Napi::Env env) { return Napi::BigInt::New(env, static_cast<int64_t>(value)); };
+  });
+}
+
+Napi::Value TargetObject::wantSignals(const Napi::CallbackInfo& info) {
+  return schedule(info, [want = info[0].As<Napi::Boolean>().Value()](TracedProcess& process) -> Finish {
+    process.wantSignalEvents(want);
+    return undefined;
+  });
+}
+
+/// A launched program that was let go is waited for, but Node need not stay alive for it.
+void TargetObject::unref(const Napi::CallbackInfo& info) {
+  if (!link_->ended) link_->toJavaScriptThread.Unref(info.Env());
+}
+
+}  // namespace fastprobe

@@ -1,0 +1,50 @@
+// The one error class of fastprobe and the table of its codes. docs/errors.md is made from this table.
+
+/**
+ * Every way in which fastprobe refuses or fails. A code never changes its meaning; the text is what the code stands for
+ * in general, while an error's own message says what happened this time.
+ */
+export const errorCodes = {
+  FASTPROBE_BAD_ARGUMENT: 'An argument has the wrong type or value.',
+  FASTPROBE_ADDON_MISSING: 'The native addon is not built, or was built for another platform.',
+  FASTPROBE_NO_SUCH_PROCESS: 'No process has this id.',
+  FASTPROBE_NO_SUCH_THREAD: 'The target has no stopped thread with this id.',
+  FASTPROBE_PERMISSION: 'The kernel does not let this user trace that process.',
+  FASTPROBE_ALREADY_TRACED: 'Another tracer is attached to the process; there can be only one.',
+  FASTPROBE_KERNEL_THREAD: 'The process is a thread of the kernel and runs no user code.',
+  FASTPROBE_ZOMBIE: 'The process has ended and waits only for its parent to take note.',
+  FASTPROBE_NOT_64_BIT: 'The process runs a 32-bit program; fastprobe works on x86-64 only.',
+  FASTPROBE_OWN_PROCESS: 'The process is fastprobe itself or one of its ancestors, which would stop fastprobe as well.',
+  FASTPROBE_TARGET_EXITED: 'The target ended while, or before, something was asked of it.',
+  FASTPROBE_TARGET_EXECED: 'The target replaced its program while something was asked of it.',
+  FASTPROBE_TARGET_UNRESPONSIVE: 'A thread of the target did not stop in time; all of it runs again.',
+  FASTPROBE_NOT_ATTACHED: 'The target was detached before.',
+  FASTPROBE_NOT_STOPPED: 'This needs a stopped target, and it runs.',
+  FASTPROBE_MEMORY: "A part of the target's memory can't be read or written.",
+  FASTPROBE_REMOTE_CALL: 'A system call run in the target failed.',
+  FASTPROBE_REMOTE_CALL_BLOCKED: 'A system call run in the target blocked for too long and was interrupted.',
+  FASTPROBE_SECCOMP: 'The target has a seccomp filter, and the kernel does not let us suspend it.',
+  FASTPROBE_LAUNCH_FAILED: 'The program could not be started.',
+  FASTPROBE_TRACER_LOST: 'The task that traces the target was killed.',
+  FASTPROBE_SYSTEM: 'A system call of fastprobe itself failed.',
+} as const;
+
+export type ErrorCode = keyof typeof errorCodes;
+
+/** What went wrong (`message`), a code to test for (`code`), and the next step to take (`hint`). */
+export class FastprobeError extends Error {
+  readonly code: ErrorCode;
+  readonly hint: string;
+
+  constructor(code: ErrorCode, message: string, options: { hint: string; cause?: unknown }) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'FastprobeError';
+    this.code = code;
+    this.hint = options.hint;
+  }
+}
+
+/** Checks what must hold whatever the input; stays on in release builds. A failure is a bug in fastprobe. */
+export function invariant(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new Error(`fastprobe invariant broken: ${message} (this is a bug in fastprobe)`);
+}

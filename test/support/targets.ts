@@ -1,0 +1,75 @@
+// Compiles the C programs in test/targets, starts them, and sees to it that none outlives its test.
+
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { onTestFinished } from 'vitest';
+
+const sources = join(import.meta.dirname, '..', 'targets');
+const output = join(import.meta.dirname, '..', '..', 'build', 'test-targets');
+
+/** Compiles test/targets/`name`.c once per set of flags; returns the program's path. Safe in parallel. */
+export function compileTarget(name: string, flags: readonly string[] = ['-O1'], compiler = 'gcc'): string {
+  const source = join(sources, `${name}.c`);
+  const contents = [readFileSync(source), readFileSync(join(sources, 'target.h'))];
+  const key = [compiler, ...flags, ...contents]
+    .reduce((hash, part) => hash.update(part), createHash('sha1'))
+    .digest('hex');
+  const program = join(output, `${name}-${key.slice(0, 12)}`);
+  if (existsSync(program)) return program;
+  mkdirSync(output, { recursive: true });
+  const unfinished = `${program}.${process.pid}`;
+  execFileSync(compiler, ['-g', '-Wall', '-Wextra', ...flags, source, '-o', unfinished, '-pthread'], {
+    stdio: 'inherit',
+  });
+  renameSync(unfinished, program);
+  return program;
+}
+
+export type RunningTarget = {
+  pid: number;
+  child: ChildProcessByStdio<Writable, Readable, null>;
+  /** The next line of its output. */
+  line(): Promise<string>;
+  /** Closes its input, and waits for its end and the last line it printed. */
+  finish(): Promise<{ last: string; exitCode: number | null; signal: string | null }>;
+};
+
+/** Starts a program of test/targets and waits for its first line. It is killed when the test ends, however it ends. */
+export async function startTarget(
+  program: string,
+  args: readonly string[] = [],
+): Promise<RunningTarget & { first: string }> {
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+  onTestFinished(() => {
+    child.kill('SIGKILL');
+  });
+  const exit = new Promise<{ exitCode: number | null; signal: string | null }>((resolve) => {
+    child.once('exit', (exitCode, signal) => resolve({ exitCode, signal }));
+  });
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  let last = '';
+  const line = async () => {
+    const next = await lines.next();
+    if (next.done) throw new Error(`${program} ended without a further line`);
+    last = next.value;
+    return last;
+  };
+  const finish = async () => {
+    child.stdin.end();
+    for (let next = await lines.next(); !next.done; next = await lines.next()) last = next.value;
+    return { last, ...(await exit) };
+  };
+  const first = await line();
+  return { pid: child.pid ?? 0, child, line, finish, first };
+}
+
+/** Compiles and starts. */
+export async function runTarget(name: string, args: readonly string[] = []) {
+  return startTarget(compileTarget(name), args);
+}
+
+export const delay = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
