@@ -14,21 +14,23 @@
 #include <time.h>
 #include <unistd.h>
 
-static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+#define UNUSED __attribute__((unused))
 
-static void say(const char *text) {
+UNUSED static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+UNUSED static void say(const char *text) {
   (void)!write(1, text, strlen(text));
   (void)!write(1, "\n", 1);
 }
 
 // Returns when standard input is closed or has a line for us.
-static void wait_for_finish(void) {
+UNUSED static void wait_for_finish(void) {
   char byte;
   while (read(0, &byte, 1) < 0 && errno == EINTR) {
   }
 }
 
-static double now(void) {
+UNUSED static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec + t.tv_nsec / 1e9;
