@@ -33,8 +33,11 @@ async function withProgram(
 }
 
 const rows: string[][] = [];
-const row = (what: string, samples: readonly number[], unit: string, expected: string) =>
-  rows.push([what, `${median(samples).toFixed(0)} ${unit}`, `${percentile(samples, 99).toFixed(0)} ${unit}`, expected]);
+/** The 99th percentile is of the bad end: for a rate that is the low one. */
+function row(what: string, samples: readonly number[], unit: 'µs' | 'MB/s', expected: string): void {
+  const bad = percentile(samples, unit === 'µs' ? 99 : 1);
+  rows.push([what, `${median(samples).toFixed(0)} ${unit}`, `${bad.toFixed(0)} ${unit}`, expected]);
+}
 
 async function stops(kind: string, args: readonly string[], expected: string): Promise<void> {
   await withProgram('threads', args, async (program) => {
@@ -101,7 +104,7 @@ async function reads(): Promise<void> {
 
 export async function run(): Promise<void> {
   try {
-    await stops('8 sleeping threads', ['0', '0'], '');
+    await stops('8 sleeping threads', ['0', '0', '7'], '< 500');
     await stops('8 busy threads', ['8', '0'], '< 500');
     await stops('8 threads, 4 making others', ['8', '4'], '');
     await eventLatency();

@@ -1,5 +1,7 @@
 #include "target_object.h"
 
+#include <future>
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +100,8 @@ Napi::Value numbersToJavaScript(Napi::Env env, const std::vector<uint64_t>& numb
 
 }  // namespace
 
+using CleanupHook = Napi::Env::CleanupHook<std::function<void()>>;
+
 struct TargetObject::Link {
   struct Call {
     Napi::Promise::Deferred deferred;
@@ -109,9 +113,22 @@ struct TargetObject::Link {
   void send(std::function<void(Napi::Env)> message) {
     toJavaScriptThread.BlockingCall([message = std::move(message)](Napi::Env env, Napi::Function) {
       if (static_cast<napi_env>(env) == nullptr) return;
-      Napi::HandleScope scope(env);
-      message(env);
+      try {
+        Napi::HandleScope scope(env);
+        message(env);
+      } catch (const Napi::Error& error) {
+        // A listener threw; or, with no exception to pass on, a worker is being terminated and JavaScript runs no more.
+        if (!error.IsEmpty()) error.ThrowAsJavaScriptException();
+      }
     });
+  }
+
+  /// In the JavaScript thread: lets go of all that JavaScript owns.
+  void close() {
+    ended = true;
+    calls.clear();
+    onEvent.Reset();
+    task.reset();
   }
 
   Napi::ThreadSafeFunction toJavaScriptThread;
@@ -126,6 +143,10 @@ struct TargetObject::Link {
   std::map<uint64_t, Call> calls;
   uint64_t nextCall = 0;
   bool ended = false;
+  std::unique_ptr<CleanupHook> cleanup;
+
+  /// Set when the task and the thread around it use this no more.
+  std::promise<void> released;
 };
 
 Napi::Function TargetObject::define(Napi::Env env) {
@@ -170,21 +191,25 @@ TargetObject::TargetObject(const Napi::CallbackInfo& info) : ObjectWrap(info), l
   };
   const auto ended = [link = link_] {
     link->send([link](Napi::Env env) {
-      link->ended = true;
+      if (link->ended) return;
       for (auto& [id, call] : link->calls) call.deferred.Reject(toJavaScript(env, link->endReason).Value());
-      link->calls.clear();
-      link->onEvent.Reset();
-      link->task.reset();
+      link->close();
+      link->cleanup->Remove(env);
     });
     link->toJavaScriptThread.Release();
+    link->released.set_value();
   };
   link_->task = TracerTask::start(body, ended);
 
-  // A worker that ends leaves no target attached behind.
-  env.AddCleanupHook([weak = std::weak_ptr<Link>(link_)] {
+  // A worker that ends, or Node that exits, leaves no target attached behind. It waits for the task, which may be using
+  // buffers that go with the worker.
+  link_->cleanup = std::make_unique<CleanupHook>(env.AddCleanupHook(std::function<void()>([weak = std::weak_ptr<Link>(link_)] {
     const auto link = weak.lock();
-    if (link && link->task) link->task->post([link] { link->process->abandon(); });
-  });
+    if (!link || link->ended) return;
+    link->task->post([link] { link->process->abandon(); });
+    link->released.get_future().wait();
+    link->close();
+  })));
 }
 
 Napi::Value TargetObject::schedule(const Napi::CallbackInfo& info, Work work, std::initializer_list<Napi::Value> keepAlive) {
@@ -208,6 +233,7 @@ Napi::Value TargetObject::schedule(const Napi::CallbackInfo& info, Work work, st
     }
     link->send([link, id, finish, failure](Napi::Env env) {
       const auto found = link->calls.find(id);
+      if (found == link->calls.end()) return;
       const Napi::Promise::Deferred deferred = found->second.deferred;
       link->calls.erase(found);
       if (finish) {

@@ -80,6 +80,10 @@ int TracerTask::enter() {
   prctl(PR_SET_PDEATHSIG, deathSignal);
   // A process group of its own: whoever kills Node's whole group gives the task the time to leave properly.
   setpgid(0, 0);
+  // Ahead of the target's own threads, where we may: one that has just been resumed must not keep the others waiting for
+  // theirs by taking the tracer's CPU for a whole time slice. What the task forks gets the ordinary priority.
+  const sched_param priority{.sched_priority = 1};
+  sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &priority);
   signal(deathSignal, SIG_DFL);
   signal(SIGCHLD, SIG_DFL);
   sigset_t death = setOf(deathSignal);

@@ -1,19 +1,10 @@
 // Runs before and after all tests: says what this machine lacks, and that no traced or test process is left behind.
 
-import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { isInstalled } from './installed.js';
 
 const targets = join(import.meta.dirname, '..', '..', 'build', 'test-targets');
-
-function isInstalled(tool: string): boolean {
-  try {
-    execFileSync('which', [tool], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** Processes that run one of our test programs. */
 function leftOver(): string[] {

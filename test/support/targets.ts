@@ -7,9 +7,13 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { onTestFinished } from 'vitest';
+import { isInstalled } from './installed.js';
 
 const sources = join(import.meta.dirname, '..', 'targets');
 const output = join(import.meta.dirname, '..', '..', 'build', 'test-targets');
+
+/** The compilers that this machine has; gcc is one of them. What is missing, the set-up of all tests says. */
+export const compilers = ['gcc', 'clang'].filter(isInstalled);
 
 /** Compiles test/targets/`name`.c once per set of flags; returns the program's path. Safe in parallel. */
 export function compileTarget(name: string, flags: readonly string[] = ['-O1'], compiler = 'gcc'): string {

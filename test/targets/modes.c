@@ -45,6 +45,14 @@ int main(int argc, char **argv) {
     if (child == 0) _exit(6);
     waitpid(child, &status, 0);
     return WEXITSTATUS(status);
+  } else if (strcmp(mode, "vfork") == 0) {
+    // The parent sleeps in the kernel, deaf to all but SIGKILL, until its child is done.
+    say("ready");
+    if (vfork() == 0) {
+      wait_for_finish();
+      _exit(0);
+    }
+    return 4;
   } else if (strcmp(mode, "leaderless") == 0) {
     pthread_t thread;
     pthread_create(&thread, NULL, report_after_leader, NULL);

@@ -40,18 +40,26 @@ static void *worker(void *churns) {
   return NULL;
 }
 
+static void *sleeper(void *unused) {
+  while (!finish) usleep(100000);
+  return unused;
+}
+
+// threads [workers [of which make others [and as many more that sleep]]]
 int main(int argc, char **argv) {
   die_with_parent();
   int count = argc > 1 ? atoi(argv[1]) : 8;
   int churners = argc > 2 ? atoi(argv[2]) : count / 2;
+  int sleepers = argc > 3 ? atoi(argv[3]) : 0;
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
   sigaction(SIGRTMIN + 1, &action, NULL);
-  pthread_t threads[count];
-  for (int i = 0; i < count; i++) pthread_create(&threads[i], NULL, worker, i < churners ? threads : NULL);
+  int all = count + sleepers;
+  pthread_t threads[all + 1];
+  for (int i = 0; i < all; i++) pthread_create(&threads[i], NULL, i < count ? worker : sleeper, i < churners ? threads : NULL);
   say("ready");
   wait_for_finish();
   finish = 1;
-  for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < all; i++) pthread_join(threads[i], NULL);
   printf("{\"rounds\":%ld,\"errors\":%ld,\"created\":%ld,\"signals\":%ld,\"signalSum\":%ld}\n", rounds, errors, created, signals,
          signal_sum);
   return 0;
