@@ -9,7 +9,7 @@ import { openNativeTarget, Target } from './target.js';
  * Attaches to process `pid` with all its threads. It runs on; stop it with `stop()`.
  *
  * @example
- * await using target = await attach(pid);
+ * await using target = await attach(4242);
  * await target.stop();
  * for (const [tid, registers] of await target.registers()) console.log(tid, registers.rip);
  */

@@ -28,7 +28,7 @@ const entryTimeoutMs = 60_000;
  * Starts a program and stops it at its entry point: its libraries are loaded, nothing of its own has run.
  *
  * @example
- * await using target = await launch(['sleep', '5']);
+ * await using target = await launch(['sleep', '0.1']);
  * await target.resume();
  * console.log(await target.exited);
  */

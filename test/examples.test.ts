@@ -1,0 +1,77 @@
+// Runs the examples: those in the README, and those in the doc comments of what src/index.ts exports.
+
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runTarget } from './support/targets.js';
+
+const root = join(import.meta.dirname, '..');
+// Below the package, so that 'fastprobe' is found as a user would find it.
+const folder = join(root, 'build', `examples-${process.pid}`);
+
+/** In examples this is the process to attach to. */
+const examplePid = '4242';
+
+interface Example {
+  readonly name: string;
+  readonly code: string;
+}
+
+function inReadme(): Example[] {
+  const text = readFileSync(join(root, 'README.md'), 'utf8');
+  return [...text.matchAll(/```ts\n(.*?)```/gs)].map((match, index) => ({
+    name: `readme-${index + 1}`,
+    code: match[1] ?? '',
+  }));
+}
+
+function inComments(): Example[] {
+  const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((f) => f.endsWith('.ts'));
+  return files.flatMap((file) => {
+    const text = readFileSync(join(root, 'src', file), 'utf8');
+    return [...text.matchAll(/@example\n(.*?)\*\//gs)].map((match, index) => ({
+      name: `${file.replace(/[/.]/g, '-')}-${index + 1}`,
+      code: (match[1] ?? '').replace(/^ *\* ?/gm, ''),
+    }));
+  });
+}
+
+/** The example with the imports that it leaves out. */
+function complete({ code }: Example): string {
+  if (code.includes("from 'fastprobe'")) return code;
+  const names = ['attach', 'launch'].filter((name) => new RegExp(`\\b${name}\\(`).test(code));
+  return `import { ${names.join(', ')} } from 'fastprobe';\n${code}`;
+}
+
+const examples = [...inReadme(), ...inComments()];
+
+beforeAll(() => {
+  mkdirSync(folder, { recursive: true });
+  for (const example of examples) writeFileSync(join(folder, `${example.name}.mts`), complete(example));
+  const config = {
+    extends: '../../tsconfig.json',
+    compilerOptions: {
+      noEmit: false,
+      rootDir: '.',
+      outDir: 'run',
+      noUnusedLocals: false,
+      typeRoots: ['../../node_modules/@types'],
+    },
+    include: ['*.mts'],
+  };
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
+  execFileSync(join(root, 'node_modules', '.bin', 'tsc'), ['-p', folder], { stdio: 'inherit' });
+});
+
+afterAll(() => rmSync(folder, { recursive: true }));
+
+it.each(examples)('$name runs', async ({ name }) => {
+  const program = await runTarget('threads', ['2', '0']);
+  const script = readFileSync(join(folder, 'run', `${name}.mjs`), 'utf8').replaceAll(examplePid, String(program.pid));
+  writeFileSync(join(folder, `${name}-now.mjs`), script);
+  const result = spawnSync(process.execPath, [join(folder, `${name}-now.mjs`)], { encoding: 'utf8', timeout: 20_000 });
+  expect(result.stderr).toBe('');
+  expect(result.status).toBe(0);
+  expect(JSON.parse((await program.finish()).last)).toMatchObject({ errors: 0 });
+});
