@@ -1,7 +1,8 @@
-// The addon's door: two classes. src/target/addon.ts describes them to TypeScript.
+// The addon's door: two classes and two functions. src/target/addon.ts describes them to TypeScript.
 
 #include <napi.h>
 
+#include "runtime_blob.h"
 #include "shared_region.h"
 #include "target_object.h"
 
@@ -10,6 +11,8 @@ namespace {
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("Target", fastprobe::TargetObject::define(env));
   exports.Set("SharedRegion", fastprobe::SharedRegionObject::define(env));
+  exports.Set("runtimeBlob", Napi::Function::New(env, fastprobe::runtimeBlob));
+  exports.Set("clocks", Napi::Function::New(env, fastprobe::clocks));
   return exports;
 }
 

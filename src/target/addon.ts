@@ -42,9 +42,22 @@ export interface NativeSharedRegion {
   wake(offset: number, count: number): number;
 }
 
+/** The code that goes into targets; the numbers are offsets into it. */
+export interface RuntimeBlob {
+  readonly code: Uint8Array;
+  /** Where the channel's address is to be written. */
+  readonly channel: number;
+  readonly restorer: number;
+  readonly handler: number;
+  readonly sigaction: number;
+}
+
 interface Addon {
   Target: new (onEvent: (event: NativeEvent) => void) => NativeTarget;
   SharedRegion: new (path: string, length: number) => NativeSharedRegion;
+  runtimeBlob(): RuntimeBlob;
+  /** [time stamp counter, nanoseconds since 1970], read at the same moment. */
+  clocks(): BigUint64Array;
 }
 
 /** The package's own folder: this file runs from src/target and, compiled, from dist/src/target. */
