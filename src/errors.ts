@@ -27,6 +27,8 @@ export const errorCodes = {
   FASTPROBE_LAUNCH_FAILED: 'The program could not be started.',
   FASTPROBE_TRACER_LOST: 'The task that traces the target was killed.',
   FASTPROBE_SYSTEM: 'A system call of fastprobe itself failed.',
+  FASTPROBE_DECODER_UNUSABLE:
+    'The instruction decoder could not be loaded, or is not the build fastprobe was made for.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;
