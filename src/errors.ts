@@ -29,6 +29,7 @@ export const errorCodes = {
   FASTPROBE_SYSTEM: 'A system call of fastprobe itself failed.',
   FASTPROBE_DECODER_UNUSABLE:
     'The instruction decoder could not be loaded, or is not the build fastprobe was made for.',
+  FASTPROBE_OUT_OF_REACH: 'Code at one address cannot refer to another address with the bits it has for it.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;
