@@ -1,8 +1,9 @@
 // The emitter: x86-64 machine code for trampolines and compiled expressions, one method per instruction form.
 
-import type { Address } from '../address.js';
+import { type Address, offsetBy } from '../address.js';
 import { Computation, checkImmediate } from './emit/computation.js';
-import { type Condition, conditionCode, type Label, type Memory } from './emit/operands.js';
+import { reaches } from './emit/encoder.js';
+import { type Condition, conditionCode, Label, type Memory, rip } from './emit/operands.js';
 import type { Register, Width } from './registers.js';
 
 export { type AluOperation, aluOperations, type Shift } from './emit/computation.js';
@@ -69,10 +70,29 @@ export class Emitter extends Computation {
     this.modrm({ opcode: [0xff], width: 64, reg: 4, rm: target, wideByDefault: true });
   }
 
+  /** Jumps to an address or label wherever it is: near if in reach, else through a literal. Touches no register. */
+  jumpAnywhere(target: Address | Label): void {
+    if (target instanceof Label || reaches(offsetBy(this.here, 5), target)) this.jump(target);
+    else this.jumpThrough(rip(this.literal(target)));
+  }
+
   /** Jumps to any address without touching a register: `jmp [rip]` with the address behind it. 14 bytes. */
   jumpAbsolute(target: Address): void {
     this.raw(0xff, 0x25, 0, 0, 0, 0);
     this.quad(target);
+  }
+
+  /** Loop, loope, loopne and jrcxz (opcodes e0 to e3), which exist with an 8-bit offset only. */
+  loop(opcode: 0xe0 | 0xe1 | 0xe2 | 0xe3, target: Label, counter: 'rcx' | 'ecx'): void {
+    if (counter === 'ecx') this.byte(0x67);
+    this.byte(opcode);
+    this.relative(target, 1);
+  }
+
+  /** Starts a transaction; an abort goes to `target`. */
+  xbegin(target: Address | Label): void {
+    this.raw(0xc7, 0xf8);
+    this.relative(target, 4);
   }
 
   call(target: Address | Label): void {

@@ -43,14 +43,15 @@ export function reaches(from: Address, to: Address): boolean {
 
 /**
  * Bytes being written for a known address. Owns its buffer until {@link finish}, which may be called once; before that labels
- * may be used freely, bound or not.
+ * may be used freely, bound or not. {@link length} does not count the literals, which are placed last.
  */
 export class Encoder {
   /** Where the code will run. */
   readonly base: Address;
   #bytes = new Uint8Array(256);
   #length = 0;
-  readonly #fixUps: FixUp[] = [];
+  #fixUps: FixUp[] = [];
+  readonly #literals = new Map<bigint, Label>();
 
   constructor(base: Address) {
     this.base = base;
@@ -82,8 +83,27 @@ export class Encoder {
     return offsetBy(this.base, label.offset);
   }
 
-  /** Fills in all labels and returns the code. */
+  /** A label for 8 bytes of constant data, which {@link finish} places behind the code. Equal constants share a place. */
+  literal(value: bigint): Label {
+    const unsigned = BigInt.asUintN(64, value);
+    let label = this.#literals.get(unsigned);
+    if (label === undefined) {
+      label = new Label(`literal ${formatAddress(unsigned as Address)}`);
+      this.#literals.set(unsigned, label);
+    }
+    return label;
+  }
+
+  /** Takes back everything emitted after `length`. Labels bound behind it must not be used again. */
+  rewind(length: number): void {
+    invariant(length <= this.#length, 'rewinding forwards');
+    this.#length = length;
+    this.#fixUps = this.#fixUps.filter((fixUp) => fixUp.at < length);
+  }
+
+  /** Places the literals behind the code, fills in all labels, and returns everything. */
   finish(): Uint8Array {
+    this.#placeLiterals();
     for (const { at, size, end, label, offset } of this.#fixUps) {
       invariant(label.offset !== undefined, `label ${label.name} is used but never bound`);
       const distance = label.offset + offset - end;
@@ -91,6 +111,17 @@ export class Encoder {
       for (let i = 0; i < size; i++) this.#bytes[at + i] = distance >> (8 * i);
     }
     return this.#bytes.slice(0, this.#length);
+  }
+
+  /** Aligned, so that no literal crosses a cache line; with int3 before them, should someone run off the end of the code. */
+  #placeLiterals(): void {
+    const used = new Set(this.#fixUps.map((fixUp) => fixUp.label));
+    const literals = [...this.#literals].filter(([, label]) => used.has(label));
+    if (literals.length > 0) while (this.here % 8n !== 0n) this.byte(0xcc);
+    for (const [value, label] of literals) {
+      this.bind(label);
+      this.quad(value);
+    }
   }
 
   /** Appends bytes as they are. */
