@@ -29,6 +29,11 @@ export class Image {
     this.sections = sectionsOf(path);
   }
 
+  /** True for a shared object or a program of that kind (ET_DYN). */
+  get isPositionIndependent(): boolean {
+    return this.file.readUInt16LE(16) === 3;
+  }
+
   section(name: string): ImageSection {
     const found = this.sections.find((section) => section.name === name);
     if (found === undefined) throw new Error(`${this.path} has no ${name}`);
