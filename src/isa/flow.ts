@@ -1,11 +1,11 @@
 // Control flow of one function: its instructions, basic blocks, and where a jump can land.
 
-import { type Address, address, offsetBy } from '../address.js';
-import { invariant } from '../errors.js';
-import { decode, decodeOne } from './decode.js';
-import { type JumpTable, type ReadConstant, recogniseJumpTable } from './flow/jump-table.js';
-import { Predecessors } from './flow/predecessors.js';
-import { endOf, fallsThrough, type Instruction, prefixesOf } from './instruction.js';
+import { type Address, offsetBy } from '../address.js';
+import { decode } from './decode.js';
+import { resolveIndirect } from './flow/indirect.js';
+import type { JumpTable, ReadConstant } from './flow/jump-table.js';
+import { addressesTaken, directTargets, followJumps } from './flow/targets.js';
+import { endOf, fallsThrough, type Instruction } from './instruction.js';
 
 export type { JumpTable, ReadConstant } from './flow/jump-table.js';
 
@@ -39,7 +39,7 @@ export interface BasicBlock {
   readonly leaves: boolean;
 }
 
-/** Whether a jump can land on an address. `unknown` whenever there is a jump in the function whose targets are not known. */
+/** Whether control can come to an address other than from the instruction before it. */
 export type JumpAnswer = 'yes' | 'no' | 'unknown';
 
 /** The analysed function. Immutable once made. */
@@ -57,6 +57,7 @@ export class FunctionFlow {
   readonly outsideTargets: ReadonlySet<Address>;
   readonly #targets: ReadonlySet<Address>;
   readonly #isUnclear: boolean;
+  readonly #orphans: ReadonlySet<Address>;
   readonly #byAddress: ReadonlyMap<Address, Instruction>;
   readonly #blockOf = new Map<Address, BasicBlock>();
 
@@ -70,6 +71,7 @@ export class FunctionFlow {
     this.outsideTargets = facts.outsideTargets;
     this.#targets = facts.targets;
     this.#byAddress = facts.byAddress;
+    this.#orphans = facts.orphans;
     this.#isUnclear = facts.unresolved.length > 0 || facts.hasProblem;
     this.blocks = blocksOf(facts);
     for (const block of this.blocks) {
@@ -94,12 +96,13 @@ export class FunctionFlow {
 
   /**
    * Whether control can come to `at` other than from the instruction before it: by a jump, a return from a call, or an entry
-   * that the caller named. Any address may be asked for, also one inside an instruction.
+   * that the caller named. Any address may be asked for, also one inside an instruction. Code that nothing leads to is there
+   * for someone (a landing pad that the caller did not name): `unknown`.
    */
   canBeJumpedTo(at: Address): JumpAnswer {
     if (this.#targets.has(at)) return 'yes';
     if (at < this.start || at >= this.end) return 'unknown';
-    return this.#isUnclear ? 'unknown' : 'no';
+    return this.#isUnclear || this.#orphans.has(at) ? 'unknown' : 'no';
   }
 }
 
@@ -112,6 +115,7 @@ interface FlowFacts {
   readonly outsideTargets: ReadonlySet<Address>;
   readonly unresolved: readonly Instruction[];
   readonly tables: ReadonlyMap<Address, JumpTable>;
+  readonly orphans: ReadonlySet<Address>;
   readonly landingPads: readonly Address[];
   readonly hasProblem: boolean;
 }
@@ -133,7 +137,7 @@ export function analyseFlow(bytes: Uint8Array, start: Address, options: FlowOpti
     if (instruction.target !== undefined && !isInside(instruction.target)) outsideTargets.add(instruction.target);
     for (const taken of addressesTaken(instruction)) if (isInside(taken)) open.add(taken);
   }
-  const indirect = resolveIndirect({ seen, targets, open, byAddress, isInside, options });
+  const indirect = resolveIndirect({ seen, linear, targets, open, byAddress, isInside, options });
   for (const table of indirect.tables.values()) {
     for (const target of table.targets) if (!isInside(target)) outsideTargets.add(target);
   }
@@ -147,112 +151,9 @@ export function analyseFlow(bytes: Uint8Array, start: Address, options: FlowOpti
     landingPads,
     unresolved: indirect.unresolved,
     tables: indirect.tables,
+    orphans: indirect.orphans,
     hasProblem: [...seen].some((instruction) => instruction.problem !== undefined),
   });
-}
-
-interface IndirectInput {
-  readonly seen: ReadonlySet<Instruction>;
-  /** Grows by the targets of tables. */
-  readonly targets: Set<Address>;
-  /** Where control comes in from elsewhere. */
-  readonly open: ReadonlySet<Address>;
-  readonly byAddress: ReadonlyMap<Address, Instruction>;
-  readonly isInside: (at: Address) => boolean;
-  readonly options: FlowOptions;
-}
-
-/**
- * Finds the tables of indirect jumps. What a table leads to may lie between another's bound check and its jump (a switch in
- * a loop), so all tables are read again with the edges of the last round until no new edge turns up. Only then is each proved
- * against all edges.
- */
-function resolveIndirect({ seen, targets, open, byAddress, isInside, options }: IndirectInput): {
-  tables: ReadonlyMap<Address, JumpTable>;
-  unresolved: Instruction[];
-} {
-  const isImport = ({ ripOperand }: Instruction) =>
-    ripOperand !== undefined && options.isImportSlot?.(ripOperand.target) === true;
-  const isGood = (at: Address) => (isInside(at) ? byAddress.has(at) : options.isCode?.(at) === true);
-  const jumps = [...seen].filter((jump) => jump.flow === 'far' || (jump.flow === 'indirect-jump' && !isImport(jump)));
-  const edges = new Map<Address, readonly Address[]>();
-  let tables = new Map<Address, JumpTable>();
-  for (let isNew = jumps.length > 0; isNew; ) {
-    isNew = false;
-    const before = new Predecessors(seen, open, edges);
-    tables = new Map();
-    for (const jump of jumps) {
-      const table = jump.flow === 'far' ? undefined : recogniseJumpTable(jump, before, options.read);
-      // An entry inside an instruction or out in the data means that the table was misread: then nothing is known.
-      if (table === undefined || !table.targets.every(isGood)) continue;
-      tables.set(jump.address, table);
-      const known = new Set(edges.get(jump.address));
-      const size = known.size;
-      for (const target of table.targets) {
-        known.add(target);
-        if (isInside(target)) targets.add(target);
-      }
-      if (known.size === size) continue;
-      edges.set(jump.address, [...known]);
-      isNew = true;
-    }
-  }
-  return { tables, unresolved: jumps.filter(({ address }) => !tables.has(address)) };
-}
-
-/**
- * All instructions of the linear sweep, and those that jumps reach at other places: glibc jumps past a lock prefix, and data in
- * code can put the sweep out of step.
- */
-function followJumps(
-  bytes: Uint8Array,
-  start: Address,
-  byAddress: ReadonlyMap<Address, Instruction>,
-  entries: readonly Address[],
-): Set<Instruction> {
-  const found = new Set(byAddress.values());
-  const offStep = new Map<Address, Instruction>();
-  const work = [...entries, ...[...found].flatMap(directTargets)];
-  for (let at = work.pop(); at !== undefined; at = work.pop()) {
-    const offset = Number(at - start);
-    if (offset < 0 || offset >= bytes.length || byAddress.has(at) || offStep.has(at)) continue;
-    const instruction = decodeOne(bytes.subarray(offset), at);
-    invariant(instruction !== undefined, 'a byte inside the function decodes to something');
-    offStep.set(at, instruction);
-    found.add(instruction);
-    work.push(...directTargets(instruction));
-    if (fallsThrough(instruction)) work.push(endOf(instruction));
-  }
-  return found;
-}
-
-/** Where an instruction sends control by itself: its target, the return from a call, and code whose address it takes. */
-function directTargets(instruction: Instruction): Address[] {
-  const targets = addressesTaken(instruction);
-  if (instruction.target !== undefined) targets.push(instruction.target);
-  if (instruction.flow === 'call' || instruction.flow === 'indirect-call') targets.push(endOf(instruction));
-  return targets;
-}
-
-/**
- * Addresses that an instruction hands on, so that anyone may come there: a lea (computed goto, a callback in the middle of
- * assembly), an absolute immediate of code at a fixed place, and the target of a call.
- */
-function addressesTaken(instruction: Instruction): Address[] {
-  if (instruction.flow === 'call' && instruction.target !== undefined) return [instruction.target];
-  if (instruction.flow !== 'next') return [];
-  if (instruction.ripOperand !== undefined) return [instruction.ripOperand.target];
-  // mov r, imm32; mov r, imm64; mov r/m, imm32; push imm32. Only positive ones can be addresses.
-  const { bytes, length } = instruction;
-  if (length < 5 || (bytes[length - 1] as number) >= 0x80) return [];
-  const { opcodeOffset } = prefixesOf(bytes);
-  const opcode = bytes[opcodeOffset] as number;
-  if (opcode >> 3 !== 0xb8 >> 3 && opcode !== 0xc7 && opcode !== 0x68) return [];
-  const size = opcode >> 3 === 0xb8 >> 3 && length - opcodeOffset === 9 ? 8 : 4;
-  if (length - opcodeOffset <= size) return [];
-  const view = new DataView(bytes.buffer, bytes.byteOffset, length);
-  const at = length - size;
-  return [address(size === 8 ? view.getBigUint64(at, true) : view.getUint32(at, true))];
 }
 
 function blocksOf(facts: FlowFacts): BasicBlock[] {

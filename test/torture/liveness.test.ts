@@ -122,6 +122,23 @@ describe('dead registers and flags', () => {
     });
   }
 
+  for (const level of ['-O0', '-O2', '-O3']) {
+    it(`can be overwritten at all sites of a program that throws exceptions, g++ ${level}`, () => {
+      const original = join(folder, `throws${level}`);
+      const source = join(import.meta.dirname, '..', 'isa', 'throws.cc');
+      execFileSync('g++', [level, '-fno-pie', '-no-pie', source, '-o', original]);
+      const all = new Subject(original);
+      const random = randomFrom(5);
+      const expected = outcomeOf(original);
+      const program = join(folder, 'throwing');
+      for (let round = rounds({ short: 3, long: 30 }); round > 0; round--) {
+        const done = all.rewrite(apart(shuffled(all.sites, random)), program, ({ dead }) => dead, random);
+        expect(done.length).toBeGreaterThan(50);
+        expect(outcomeOf(program)).toBe(expected);
+      }
+    });
+  }
+
   it('is a test that notices: live ones cannot be overwritten', () => {
     const subject = new Subject(compileTarget('checksums', ['-O2'], 'gcc'));
     const random = randomFrom(7);
