@@ -57,6 +57,7 @@ function complaint(file: string, specifier: string): string | undefined {
   const toLayer = to.slice(0, to.indexOf('/'));
   if (toLayer === fromLayer) return undefined;
   if (!layers.includes(fromLayer)) return `${from} is in an unknown layer`;
+  if (to.split('/').length > 2) return `${from} imports ${to}, which is inside another layer`;
   const below = pureLayers.includes(fromLayer) ? [] : layers.slice(0, layers.indexOf(fromLayer));
   return below.includes(toLayer) ? undefined : `${from} imports ${to}, which is not below it`;
 }
@@ -76,6 +77,7 @@ describe('layers', () => {
     expect(complaint(inside('probe/x.ts'), 'node-gyp-build')).toContain('only src/target');
     expect(complaint(inside('errors.ts'), './target/target.js')).toContain('imports');
     expect(complaint(inside('target/x.ts'), '../../native/x.js')).toContain('outside');
+    expect(complaint(inside('patch/x.ts'), '../isa/flow/y.js')).toContain('inside another layer');
     expect(complaint(inside('probe/x.ts'), '../patch/y.js')).toBeUndefined();
   });
 });

@@ -3,7 +3,7 @@
 import iced from 'iced-x86';
 import type { Address } from '../address.js';
 import { invariant } from '../errors.js';
-import { Capstone } from './capstone.js';
+import { Capstone } from './decode/capstone.js';
 import { type Flow, flowAt, type Instruction, opcodeOffsetOf, type RipOperand } from './instruction.js';
 
 let loading: Promise<void> | undefined;

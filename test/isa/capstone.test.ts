@@ -1,7 +1,7 @@
 // The raw Capstone module: it is loaded once, and only when its structs are laid out as we read them.
 
 import { expect, it } from 'vitest';
-import { Capstone, selfCheck } from '../../src/isa/capstone.js';
+import { Capstone, selfCheck } from '../../src/isa/decode/capstone.js';
 
 const unusable = expect.objectContaining({ code: 'FASTPROBE_DECODER_UNUSABLE' });
 

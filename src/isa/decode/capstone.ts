@@ -1,7 +1,7 @@
 // The raw Capstone module: loading it, and reading its C structs from the WebAssembly heap.
 
 import { Const, loadCapstone } from 'capstone-wasm';
-import { FastprobeError } from '../errors.js';
+import { FastprobeError } from '../../errors.js';
 
 /** What emscripten puts into the object passed to loadCapstone, as far as we use it. */
 interface Module {
