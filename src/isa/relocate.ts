@@ -52,7 +52,10 @@ export interface Moved {
 }
 
 export interface RelocationOptions {
-  /** Registers that may be overwritten, from liveness. They help where a RIP-relative operand is out of reach. */
+  /**
+   * Registers that are dead before the first instruction. They help where a RIP-relative operand is out of reach; once an
+   * instruction has written one, it is left alone.
+   */
   readonly dead?: RegisterSet;
   /**
    * Where branches to these addresses go instead. Without it a branch to a moved instruction lands on its copy, which skips a
@@ -94,7 +97,8 @@ export function relocate(
 class Relocation {
   readonly #code: Emitter;
   readonly #instructions: readonly Instruction[];
-  readonly #dead: RegisterSet;
+  /** Dead before the instruction that comes next. */
+  #dead: RegisterSet;
   readonly #aim: ReadonlyMap<Address, Address | Label>;
   readonly #labels = new Map<Address, Label>();
   readonly #start: Address;
@@ -129,6 +133,9 @@ class Relocation {
       map.set(instruction.address, this.#code.here);
       const refusal = this.#refusal(instruction) ?? this.#move(instruction);
       if (refusal !== undefined) return refusal;
+      // What a moved instruction writes may be read by the next; and after a jump nothing is known.
+      if (!fallsThrough(instruction)) this.#dead = 0;
+      else if (this.#dead !== 0) this.#dead &= ~accessOf(instruction).changes;
     }
     const last = this.#instructions.at(-1) as Instruction;
     return {

@@ -147,6 +147,19 @@ describe('RIP-relative operands out of reach', () => {
     ]);
   });
 
+  it('store after a write to the dead register does not take it: it is dead no longer', () => {
+    // mov eax, 5; mov [rip + 0x1000], ecx
+    expect(move('b805000000 890d00100000', far, { dead: registerSet(rax, rbx) }).text.slice(1)).toEqual([
+      'movabs rbx, 0x7f000000200b',
+      'mov dword ptr [rbx], ecx',
+    ]);
+  });
+
+  it('store behind a jump takes no register: what is dead before the jump says nothing about it', () => {
+    const copy = move('eb06 890d00100000', far, { dead: registerSet(rax) });
+    expect(copy.text.at(-1)).toBe('lea rsp, [rsp + 0x80]');
+  });
+
   it('compare with an immediate keeps the immediate', () => {
     expect(move('833d0010000005', far, { dead: registerSet(rbx) }).text).toEqual([
       'movabs rbx, 0x7f0000002007',

@@ -39,31 +39,64 @@ export class Subject {
     this.sites = this.flows.flatMap(sitesOf);
   }
 
-  /** Writes a copy in which `sites` run through trampolines that first overwrite what `spoil` says. */
-  rewrite(sites: readonly Site[], to: string, spoil: (site: Site) => Dead, random: () => number): Site[] {
-    const room = this.image.section('.fp_room');
+  /** Writes a copy in which `sites` run through trampolines that first overwrite what `spoil` says. Returns those that do. */
+  rewrite(sites: readonly Site[], to: string, { spoil, random, room = '.fp_room' }: RewriteOptions): Site[] {
     const file = Buffer.from(this.image.file);
-    let free = room.start;
+    const trampolines = new Room(this.image, file, room);
+    const stubs = room === '.fp_far' ? new Room(this.image, file, '.fp_room') : undefined;
     const done: Site[] = [];
     for (const site of sites) {
-      const code = new Emitter(free);
+      const code = new Emitter(trampolines.free);
       overwrite(code, spoil(site), random);
-      const moved = relocateInto(code, site.displaced, { dead: 0 });
+      const moved = relocateInto(code, site.displaced, { dead: site.dead.registers });
       // A moved call pushes an absolute return address, which a file that is loaded anywhere cannot hold.
       if (moved.kind === 'unmovable' || (moved.emulatesCall && this.image.isPositionIndependent)) continue;
-      if (moved.fallsThrough) code.jump(endOf(site.displaced.at(-1) as Instruction));
-      const bytes = code.finish();
-      if (free + BigInt(bytes.length) > room.end) break;
-      file.set(bytes, room.offset + Number(free - room.start));
+      if (moved.fallsThrough) code.jumpAnywhere(endOf(site.displaced.at(-1) as Instruction));
+      let entry = trampolines.put(code.finish());
+      if (stubs !== undefined) {
+        const stub = new Emitter(stubs.free);
+        stub.jumpAbsolute(entry);
+        entry = stubs.put(stub.finish());
+      }
       const jump = new Emitter(site.address);
-      jump.jump(free);
+      jump.jump(entry);
       file.set(jump.finish(), this.image.offsetOf(site.address, jumpSize) ?? Number.NaN);
-      free = offsetBy(free, bytes.length);
       done.push(site);
     }
     writeFileSync(to, file);
     chmodSync(to, 0o755);
     return done;
+  }
+}
+
+export interface RewriteOptions {
+  readonly spoil: (site: Site) => Dead;
+  readonly random: () => number;
+  /** Where trampolines go: in reach of the code, or behind a jump to a section that is not. */
+  readonly room?: '.fp_room' | '.fp_far';
+}
+
+/** A section that is filled from its start. */
+class Room {
+  free: Address;
+  readonly #end: Address;
+  readonly #file: Buffer;
+  readonly #shift: bigint;
+
+  constructor(image: Image, file: Buffer, name: string) {
+    const { start, end, offset } = image.section(name);
+    this.free = start;
+    this.#end = end;
+    this.#file = file;
+    this.#shift = BigInt(offset) - start;
+  }
+
+  put(bytes: Uint8Array): Address {
+    const at = this.free;
+    this.free = offsetBy(at, bytes.length);
+    if (this.free > this.#end) throw new Error('the room is full');
+    this.#file.set(bytes, Number(at + this.#shift));
+    return at;
   }
 }
 

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-// Executable room inside the program, for code that tests put there.
+// Executable room inside the program, for code that tests put there; the linker can be told to put the second far away.
 __asm__(".pushsection .fp_room, \"ax\", @progbits\n.skip 0x400000, 0xcc\n.popsection");
+__asm__(".pushsection .fp_far, \"ax\", @progbits\n.skip 0x400000, 0xcc\n.popsection");
 
 static uint64_t sum = 17;
 

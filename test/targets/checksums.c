@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Executable room inside the program, for code that tests put there. */
+/* Executable room inside the program, for code that tests put there; the linker can be told to put the second far away. */
 __asm__(".pushsection .fp_room, \"ax\", @progbits\n.skip 0x400000, 0xcc\n.popsection");
+__asm__(".pushsection .fp_far, \"ax\", @progbits\n.skip 0x400000, 0xcc\n.popsection");
 
 #define STATIC static __attribute__((noinline))
 
