@@ -65,12 +65,22 @@ const anything: Access = {
 
 const factory = new iced.InstructionInfoFactory();
 const decoded = new iced.Instruction();
+/** Flow and liveness ask for the same instructions again and again; an answer lives as long as its instruction. */
+const known = new WeakMap<Instruction, Access>();
 
 /**
  * The exact access facts of an instruction by itself: of a call only what the call instruction does, not the callee. For a
  * system call, and for what iced cannot decode, everything is read and nothing is written for sure.
  */
 export function accessOf(instruction: Instruction): Access {
+  const before = known.get(instruction);
+  if (before !== undefined) return before;
+  const access = computeAccess(instruction);
+  known.set(instruction, access);
+  return access;
+}
+
+function computeAccess(instruction: Instruction): Access {
   const decoder = new iced.Decoder(64, instruction.bytes, iced.DecoderOptions.None);
   try {
     decoder.ip = instruction.address;

@@ -22,6 +22,7 @@ const mostEntries = 8192n;
 /** How many instructions a path may have, and how many paths are tried, before giving up. */
 const longestPath = 80;
 const mostPaths = 60;
+const pathsForByte = 6;
 /** Registers that a call keeps; System V ABI, figure 3.4. A table's address is often held in one around a loop. */
 const keptByCalls: RegisterSet = registerSet(rbx, rbp, 12, 13, 14, 15);
 
@@ -70,7 +71,8 @@ class Search {
   readonly #before: Predecessors;
   readonly #constants = new Map<string, bigint | undefined>();
   #found: Found | undefined;
-  #paths = 0;
+  /** How many more paths may be looked at. */
+  #budget = mostPaths;
 
   constructor(jump: Instruction, before: Predecessors) {
     this.#jump = jump;
@@ -94,14 +96,17 @@ class Search {
       start = only.from;
       if (steps.length > longestPath) break;
     }
-    if (++this.#paths > mostPaths) return false;
+    if (--this.#budget < 0) return false;
     const found = this.#evaluate(steps, start);
     if (found === 'never') return false;
     if (found !== 'not-yet' && found.isCompared) return this.#accept(found);
-    const sofar = this.#found;
-    if (this.#followAll(steps, start)) return true;
-    if (found === 'not-yet') return false;
-    // No comparison on the way; but a byte has 256 values at most.
+    if (found === 'not-yet') return this.#followAll(steps, start);
+    // A byte has 256 values at most; but a table of that size is rare, so a comparison is looked for, not for too long.
+    const { sofar, budget } = { sofar: this.#found, budget: this.#budget };
+    this.#budget = Math.min(budget, pathsForByte);
+    const isBetter = this.#followAll(steps, start);
+    this.#budget = budget;
+    if (isBetter) return true;
     this.#found = sofar;
     return this.#accept(found);
   }
