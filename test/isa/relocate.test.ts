@@ -1,57 +1,16 @@
 // Moving instructions: one test per shape, original and copy side by side.
 
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Address, address } from '../../src/address.js';
+import { address } from '../../src/address.js';
 import { decode, loadDecoder } from '../../src/isa/decode.js';
 import { Emitter } from '../../src/isa/emit.js';
 import { formatInstruction } from '../../src/isa/instruction.js';
-import { r8, rax, rbx, rcx, registerSet } from '../../src/isa/registers.js';
-import { type Moved, type RelocationOptions, relocate, relocateInto, type Unmovable } from '../../src/isa/relocate.js';
+import { rcx, registerSet } from '../../src/isa/registers.js';
+import { relocate, relocateInto } from '../../src/isa/relocate.js';
+import { far, literalAt, move, near, refused, site } from './moved.js';
 import { hex } from './objdump.js';
 
 beforeAll(loadDecoder);
-
-const site = address(0x7f0000001000n);
-/** A place that a rel32 reaches from the site, and from which it reaches what the site reaches nearby. */
-const near = address(0x7f0000100000n);
-/** A place from which nothing around the site can be reached with 32 bits. */
-const far = address(0x7e0000000000n);
-
-interface Copy {
-  /** Disassembly of the copy up to its jump back, one instruction per line; the literals are left out. */
-  readonly text: readonly string[];
-  readonly bytes: string;
-  readonly result: Moved;
-}
-
-function move(bytes: string, to: Address = near, options: RelocationOptions = {}, from: Address = site): Copy {
-  const code = new Emitter(to);
-  const result = relocateInto(code, decode(hex(bytes), from), options);
-  if (result.kind === 'unmovable') throw new Error(result.message);
-  const length = code.length;
-  const all = code.finish();
-  const text = decode(all.subarray(0, length), to).map((instruction) => {
-    expect(instruction.problem).toBeUndefined();
-    const literal = literalAt(all, to, instruction.ripOperand?.target);
-    const target = instruction.ripOperand === undefined ? '' : ` -> 0x${instruction.ripOperand.target.toString(16)}`;
-    return `${formatInstruction(instruction)}${literal === undefined ? target : ` = 0x${literal.toString(16)}`}`;
-  });
-  return { text, bytes: Buffer.from(all.subarray(0, length)).toString('hex'), result };
-}
-
-function literalAt(all: Uint8Array, base: Address, at: Address | undefined): bigint | undefined {
-  if (at === undefined || at < base || at + 8n > base + BigInt(all.length)) return undefined;
-  return new DataView(all.buffer, all.byteOffset).getBigUint64(Number(at - base), true);
-}
-
-function refused(bytes: string, to: Address = near, options: RelocationOptions = {}): Unmovable {
-  const code = new Emitter(to);
-  code.nop(3);
-  const result = relocateInto(code, decode(hex(bytes), site), options);
-  if (result.kind === 'moved') throw new Error('was moved');
-  expect(code.finish(), 'a refusal leaves no bytes behind').toEqual(hex('0f1f00'));
-  return result;
-}
 
 describe('instructions that do not depend on their place', () => {
   const shapes = [
@@ -100,93 +59,23 @@ describe('RIP-relative operands in reach', () => {
     ['locked increment', 'f0ff0500100000', 'lock inc dword ptr [rip - 0xfe000] -> 0x7f0000002007'],
     ['push', 'ff3500100000', 'push qword ptr [rip - 0xfe000] -> 0x7f0000002006'],
     ['jump through memory', 'ff2500100000', 'jmp qword ptr [rip - 0xfe000] -> 0x7f0000002006'],
+    ['3DNow! with its opcode behind it', '0f0f05001000009e', 'pfadd mm0, qword ptr [rip - 0xfe000] -> 0x7f0000002008'],
+    [
+      'multiply by an immediate',
+      '69050010000044332211',
+      'imul eax, dword ptr [rip - 0xfe000], 0x11223344 -> 0x7f000000200a',
+    ],
+    [
+      'insert with an immediate',
+      '66480f3a22050010000001',
+      'pinsrq xmm0, qword ptr [rip - 0xfe000], 1 -> 0x7f000000200b',
+    ],
+    ['x87 load', 'dd0500100000', 'fld qword ptr [rip - 0xfe000] -> 0x7f0000002006'],
+    ['in the thread segment', '64488b0500100000', 'mov rax, qword ptr fs:[rip - 0xfe000] -> 0x7f0000002008'],
+    ['pop', '8f0500100000', 'pop qword ptr [rip - 0xfe000] -> 0x7f0000002006'],
+    ['prefetch', '0f180500100000', 'prefetchnta byte ptr [rip - 0xfe000] -> 0x7f0000002007'],
   ] as const;
   for (const [name, bytes, text] of shapes) it(name, () => expect(move(bytes).text).toEqual([`${text}`]));
-});
-
-describe('RIP-relative operands out of reach', () => {
-  it('load goes through its own destination', () => {
-    expect(move('488b0500100000', far).text).toEqual(['movabs rax, 0x7f0000002007', 'mov rax, qword ptr [rax]']);
-  });
-
-  it('load into r8 sets REX.B', () => {
-    expect(move('4c8b0500100000', far).text).toEqual(['movabs r8, 0x7f0000002007', 'mov r8, qword ptr [r8]']);
-  });
-
-  it('lea becomes the address', () => {
-    expect(move('488d0d00100000', far).text).toEqual(['movabs rcx, 0x7f0000002007', 'lea rcx, [rcx]']);
-  });
-
-  it('load into r12 borrows, because [r12] has another shape', () => {
-    const copy = move('4c8b2500100000', far);
-    expect(copy.text).toEqual([
-      'lea rsp, [rsp - 0x80]',
-      'push rax',
-      'movabs rax, 0x7f0000002007',
-      'mov r12, qword ptr [rax]',
-      'pop rax',
-      'lea rsp, [rsp + 0x80]',
-    ]);
-    expect(copy.result.usesStack).toBe(true);
-  });
-
-  it('store takes a dead register that it does not use', () => {
-    const copy = move('48890500100000', far, { dead: registerSet(rax, rbx) });
-    expect(copy.text).toEqual(['movabs rbx, 0x7f0000002007', 'mov qword ptr [rbx], rax']);
-    expect(copy.result.usesStack).toBe(false);
-  });
-
-  it('store without a dead register borrows one past the red zone', () => {
-    expect(move('48890500100000', far).text).toEqual([
-      'lea rsp, [rsp - 0x80]',
-      'push rcx',
-      'movabs rcx, 0x7f0000002007',
-      'mov qword ptr [rcx], rax',
-      'pop rcx',
-      'lea rsp, [rsp + 0x80]',
-    ]);
-  });
-
-  it('store after a write to the dead register does not take it: it is dead no longer', () => {
-    // mov eax, 5; mov [rip + 0x1000], ecx
-    expect(move('b805000000 890d00100000', far, { dead: registerSet(rax, rbx) }).text.slice(1)).toEqual([
-      'movabs rbx, 0x7f000000200b',
-      'mov dword ptr [rbx], ecx',
-    ]);
-  });
-
-  it('store behind a jump takes no register: what is dead before the jump says nothing about it', () => {
-    const copy = move('eb06 890d00100000', far, { dead: registerSet(rax) });
-    expect(copy.text.at(-1)).toBe('lea rsp, [rsp + 0x80]');
-  });
-
-  it('compare with an immediate keeps the immediate', () => {
-    expect(move('833d0010000005', far, { dead: registerSet(rbx) }).text).toEqual([
-      'movabs rbx, 0x7f0000002007',
-      'cmp dword ptr [rbx], 5',
-    ]);
-  });
-
-  it('VEX and EVEX keep their prefix', () => {
-    expect(move('c5fc100500100000', far, { dead: registerSet(rcx) }).text[1]).toBe('vmovups ymm0, ymmword ptr [rcx]');
-    expect(move('c4e27d180500100000', far, { dead: registerSet(r8) }).text[1]).toBe(
-      'vbroadcastss ymm0, dword ptr [r8]',
-    );
-    expect(move('62f17c48100500100000', far, { dead: registerSet(rcx) }).text[1]).toBe(
-      'vmovups zmm0, zmmword ptr [rcx]',
-    );
-    expect(move('62f17c48100500100000', far, { dead: registerSet(r8) }).text[1]).toBe('vmovups zmm0, zmmword ptr [r8]');
-  });
-
-  it('a stray REX.B, ignored with RIP, does not come to life', () => {
-    expect(move('498b0500100000', far).text).toEqual(['movabs rax, 0x7f0000002007', 'mov rax, qword ptr [rax]']);
-  });
-
-  it('jump and push through memory need a dead register', () => {
-    expect(refused('ff2500100000', far).reason).toBe('out-of-reach');
-    expect(refused('ff3500100000', far).reason).toBe('out-of-reach');
-    expect(move('ff2500100000', far, { dead: registerSet(rcx) }).text[1]).toBe('jmp qword ptr [rcx]');
-  });
 });
 
 describe('direct jumps', () => {
@@ -213,6 +102,20 @@ describe('direct jumps', () => {
   it('jcc rel32 keeps its target', () => expect(move('0f8f00100000').text).toEqual(['jg 0x7f0000002006']));
 
   it('jcc under a branch hint', () => expect(move('3e7410').text).toEqual(['je 0x7f0000001013']));
+
+  it('jmp and jcc under a bnd prefix', () => {
+    expect(move('f2e900100000').text).toEqual(['jmp 0x7f0000002006']);
+    expect(move('f20f8400100000').text).toEqual(['je 0x7f0000002007']);
+    expect(move('f2ff2500100000').text).toEqual(['bnd jmp qword ptr [rip - 0xfe000] -> 0x7f0000002007']);
+  });
+
+  it('jmp to itself stays an endless loop', () => expect(move('ebfe').text).toEqual(['jmp 0x7f0000100000']));
+
+  it('loop to itself', () => {
+    expect(move('e2fe').text).toEqual(['loop 0x7f0000100004', 'jmp 0x7f0000100009', 'jmp 0x7f0000100000']);
+  });
+
+  it('loop that counts in ecx keeps its prefix', () => expect(move('67e2f0').bytes).toMatch(/^67e2/));
 
   it('every condition survives', () => {
     for (let code = 0; code < 16; code++) {
@@ -341,6 +244,21 @@ describe('calls', () => {
       message: expect.stringContaining('cannot move call 0x7f0000002005 at 0x7f0000001000'),
     });
     expect(refused('ffd0 90').reason).toBe('call-before-end');
+  });
+
+  it('call to its own site goes to the copy, which the planner may aim elsewhere', () => {
+    expect(move('e8fbffffff').text[1]).toBe('jmp 0x7f0000100000');
+    expect(move('e8fbffffff', near, { aim: new Map([[site, far]]) }).text[1]).toBe(
+      'jmp qword ptr [rip + 0xc] = 0x7e0000000000',
+    );
+  });
+
+  it('call under a bnd prefix, which processors without MPX ignore', () => {
+    expect(move('f2e800100000').text).toEqual(['push qword ptr [rip + 0xa] = 0x7f0000001006', 'jmp 0x7f0000002006']);
+  });
+
+  it('call through the stack in another segment is refused', () => {
+    expect(refused('64ff1404').reason).toBe('call-through-stack');
   });
 
   it('call to the next instruction still finds its own address', () => {
