@@ -15,7 +15,7 @@ import {
   rsp,
 } from '../../src/isa/registers.js';
 import { outcomeOf, type Site, Subject } from '../isa/rewrite.js';
-import { rounds } from '../support/length.js';
+import { isLong, rounds } from '../support/length.js';
 import { compileTarget } from '../support/targets.js';
 
 beforeAll(loadDecoder);
@@ -59,7 +59,7 @@ const builds = [
   ['gcc', '-Os'],
   // With all that it uses of libc: startup, printf, qsort, string functions in assembly.
   ['gcc', '-O2', '-static', '-no-pie', '-Wl,--eh-frame-hdr'],
-  ['gcc', '-O2', '-static', '-no-pie', '-Wl,--eh-frame-hdr', farAway],
+  ...(isLong ? [['gcc', '-O2', '-static', '-no-pie', '-Wl,--eh-frame-hdr', farAway]] : []),
   ['gcc', '-O0', '-fno-pie', '-no-pie', farAway],
   ['gcc', '-O2', '-fno-pie', '-no-pie', farAway],
   ['gcc', '-O3', '-no-pie', '-fPIC', farAway],
