@@ -10,7 +10,7 @@ export interface FunctionRange {
   readonly end: Address;
 }
 
-interface ImageSection {
+export interface ImageSection {
   readonly name: string;
   readonly start: Address;
   readonly end: Address;
@@ -23,10 +23,11 @@ export class Image {
   readonly file: Buffer;
   readonly sections: readonly ImageSection[];
 
-  constructor(path: string) {
+  /** `more` are parts of the file that its section headers do not name. */
+  constructor(path: string, more: readonly ImageSection[] = []) {
     this.path = path;
     this.file = readFileSync(path);
-    this.sections = sectionsOf(path);
+    this.sections = [...sectionsOf(path), ...more];
   }
 
   /** True for a shared object or a program of that kind (ET_DYN). */

@@ -1,15 +1,15 @@
 // Patching a copy of a program's file: sites become jumps to code in its .fp_room section. No process, no ptrace.
 
 import { spawnSync } from 'node:child_process';
-import { chmodSync, writeFileSync } from 'node:fs';
-import { type Address, offsetBy } from '../../src/address.js';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { type Address, address, offsetBy } from '../../src/address.js';
 import { Emitter, mem } from '../../src/isa/emit.js';
 import { analyseFlow, type FunctionFlow } from '../../src/isa/flow.js';
 import { endOf, type Instruction } from '../../src/isa/instruction.js';
 import { type Dead, Liveness } from '../../src/isa/liveness.js';
 import { type RegisterSet, registersIn, rsp } from '../../src/isa/registers.js';
 import { relocateInto } from '../../src/isa/relocate.js';
-import { Image } from './image.js';
+import { Image, type ImageSection } from './image.js';
 
 /** A place where a jump fits: the instruction there and, if it is short, those after it that nobody jumps to. */
 export interface Site {
@@ -26,8 +26,8 @@ export class Subject {
   readonly flows: readonly FunctionFlow[];
   readonly sites: readonly Site[];
 
-  constructor(path: string) {
-    this.image = new Image(path);
+  constructor(path: string, more: readonly ImageSection[] = []) {
+    this.image = new Image(path, more);
     const text = this.image.section('.text');
     const ranges = this.image.functions().filter(({ start, end }) => start >= text.start && end <= text.end);
     const analyse = (entries: readonly Address[]) =>
@@ -129,8 +129,50 @@ function overwrite(code: Emitter, { registers, flags }: Dead, random: () => numb
   }
 }
 
+/**
+ * Copies a program and gives the copy room for code: a segment at the end of the file takes the place of a note among the
+ * program headers. For programs that were not compiled with such room.
+ */
+export function withRoom(path: string, to: string, size: number): ImageSection {
+  const original = readFileSync(path);
+  const page = 0x1000;
+  const offset = Math.ceil(original.length / page) * page;
+  const file = Buffer.concat([original, Buffer.alloc(offset - original.length + size)]);
+  const table = Number(file.readBigUInt64LE(32));
+  const headers = Array.from({ length: file.readUInt16LE(56) }, (_, i) =>
+    Buffer.from(file.subarray(table + i * 56, table + (i + 1) * 56)),
+  );
+  const isLoaded = (header: Buffer) => header.readUInt32LE(0) === 1;
+  const ends = headers.filter(isLoaded).map((header) => header.readBigUInt64LE(16) + header.readBigUInt64LE(40));
+  const top = ends.reduce((most, end) => (end > most ? end : most), 0n);
+  // Some way above the program, because the kernel puts the heap behind its last data.
+  const start = address(((top + 0x1000000n) / 0x1000n) * 0x1000n);
+  const [room] = headers.splice(
+    headers.findIndex((header) => header.readUInt32LE(0) === 4),
+    1,
+  );
+  if (room === undefined) throw new Error(`${path} has no note to replace`);
+  // PT_LOAD, readable and executable; offset, addresses, sizes, alignment.
+  room.writeUInt32LE(1, 0);
+  room.writeUInt32LE(5, 4);
+  [BigInt(offset), start, start, BigInt(size), BigInt(size), BigInt(page)].forEach((value, i) => {
+    room.writeBigUInt64LE(value, 8 + i * 8);
+  });
+  // Loaded segments must be in the order of their addresses.
+  headers.splice(headers.findLastIndex(isLoaded) + 1, 0, room);
+  Buffer.concat(headers).copy(file, table);
+  writeFileSync(to, file);
+  chmodSync(to, 0o755);
+  return { name: '.fp_room', start, end: offsetBy(start, size), offset, flags: 'AX' };
+}
+
 /** What a program prints and how it ends; a program that hangs ends by a signal. */
-export function outcomeOf(program: string, timeout = 20_000): string {
-  const { stdout, status, signal } = spawnSync(program, { encoding: 'utf8', timeout, killSignal: 'SIGKILL' });
-  return `${stdout}\n${status} ${signal}`;
+export function outcomeOf(program: string, options: { args?: readonly string[]; timeout?: number } = {}): string {
+  const { stdout, stderr, status, signal } = spawnSync(program, options.args ?? [], {
+    encoding: 'utf8',
+    timeout: options.timeout ?? 60_000,
+    killSignal: 'SIGKILL',
+    argv0: 'program',
+  });
+  return `${stdout}${stderr}\n${status} ${signal}`;
 }

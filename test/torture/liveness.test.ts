@@ -14,7 +14,7 @@ import {
   registerSet,
   rsp,
 } from '../../src/isa/registers.js';
-import { outcomeOf, type Site, Subject } from '../isa/rewrite.js';
+import { outcomeOf, type Site, Subject, withRoom } from '../isa/rewrite.js';
 import { isLong, rounds } from '../support/length.js';
 import { compileTarget } from '../support/targets.js';
 
@@ -67,6 +67,13 @@ const builds = [
   ['clang', '-O2'],
   ['clang', '-O3', '-fno-pie', '-no-pie'],
 ].filter(([compiler = '', ...flags]) => isInstalled(compiler) && (hasAvx2 || !flags.includes('-march=x86-64-v3')));
+
+const script = `
+work() { local a=$1; for i in {1..300}; do a=$(( (a * 31 + i) % 100003 ))
+  case $((a % 5)) in 0) a=$((a + 1));; 1) a=$((a ^ 7));; *) ;; esac; done; echo $a; }
+work 5; x=$(work 9 | while read -r line; do echo "\${line//1/z}"; done); printf '%05d %s\n' 42 "$x"
+declare -A map=([a]=1 [b]=2); for key in "\${!map[@]}"; do echo "$key=\${map[$key]}"; done
+[[ hello =~ h(.*)o ]] && echo "\${BASH_REMATCH[1]}"; trap 'echo left' EXIT; read -r words <<< "here it is"; echo "$words"`;
 
 /** Sites that do not overlap, taken from the front. */
 function apart(sites: readonly Site[]): Site[] {
@@ -164,6 +171,21 @@ describe('dead registers and flags', () => {
     });
   }
 
+  it.runIf(isLong)('can be overwritten at all sites of bash, more than 50,000, while it runs a script', () => {
+    const original = join(folder, 'bash');
+    const bash = new Subject(original, [withRoom('/bin/bash', original, 1 << 24)]);
+    const random = randomFrom(3);
+    const args = ['--norc', '-c', script];
+    const expected = outcomeOf(original, { args });
+    expect(expected).toMatch(/left\n\n0 null$/);
+    const program = join(folder, 'patched-bash');
+    for (let round = 0; round < 5; round++) {
+      const done = bash.rewrite(apart(shuffled(bash.sites, random)), program, { spoil, random });
+      expect(done.length).toBeGreaterThan(50_000);
+      expect(outcomeOf(program, { args })).toBe(expected);
+    }
+  });
+
   it('is a test that notices: live ones cannot be overwritten', () => {
     const subject = new Subject(compileTarget('checksums', ['-O2'], 'gcc'));
     const random = randomFrom(7);
@@ -176,7 +198,7 @@ describe('dead registers and flags', () => {
     const chosen = shuffled(subject.sites, random).slice(0, rounds({ short: 20, long: 100 }));
     const noticed = chosen.filter((site) => {
       subject.rewrite([site], program, { spoil: alive, random });
-      return outcomeOf(program, 500) !== expected;
+      return outcomeOf(program, { timeout: 500 }) !== expected;
     });
     expect(noticed.length).toBeGreaterThan(chosen.length * 0.7);
   });
