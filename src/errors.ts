@@ -27,9 +27,12 @@ export const errorCodes = {
   FASTPROBE_LAUNCH_FAILED: 'The program could not be started.',
   FASTPROBE_TRACER_LOST: 'The task that traces the target was killed.',
   FASTPROBE_SYSTEM: 'A system call of fastprobe itself failed.',
-  FASTPROBE_DECODER_UNUSABLE:
-    'The instruction decoder could not be loaded, or is not the build fastprobe was made for.',
+  FASTPROBE_DECODER_UNUSABLE: 'The instruction decoder could not be loaded, or is not the build fastprobe was made for.',
   FASTPROBE_OUT_OF_REACH: 'Code at one address cannot refer to another address with the bits it has for it.',
+  FASTPROBE_NOT_X86_64_ELF: 'The file is not an ELF program or shared library for x86-64.',
+  FASTPROBE_BINARY_DAMAGED: 'A binary ends too early or contradicts itself.',
+  FASTPROBE_ADDRESS_NOT_IN_FILE: 'The binary has nothing at this file address.',
+  FASTPROBE_DEBUG_INFO_UNSUPPORTED: 'The debug information has a form that fastprobe does not read.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;

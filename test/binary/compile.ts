@@ -1,0 +1,91 @@
+// Compiles the programs of test/binary/programs in the variants that tests compare, and runs the tools that check us.
+
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll } from 'vitest';
+
+export const programs = join(import.meta.dirname, 'programs');
+
+/** A folder that is removed when the test file is done. */
+export const folder = mkdtempSync(join(tmpdir(), 'fastprobe-binary-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+export interface Variant {
+  readonly optimise: '-O0' | '-O2';
+  readonly dwarf: 4 | 5;
+  readonly pie: 'pie' | 'no-pie';
+}
+
+export const variants: readonly Variant[] = (['-O0', '-O2'] as const).flatMap((optimise) =>
+  ([5, 4] as const).flatMap((dwarf) => (['pie', 'no-pie'] as const).map((pie) => ({ optimise, dwarf, pie }))),
+);
+
+export function nameOf(variant: Variant): string {
+  return `gcc ${variant.optimise} DWARF ${variant.dwarf} ${variant.pie}`;
+}
+
+const built = new Map<string, string>();
+
+function compile(compiler: string, sources: readonly string[], flags: readonly string[], stem: string): string {
+  const key = `${stem}${flags.join('')}`.replaceAll(/[^\w-]/g, '_');
+  const known = built.get(key);
+  if (known !== undefined) return known;
+  const output = join(folder, key);
+  execFileSync(compiler, ['-g', '-w', ...flags, '-o', output, ...sources.map((name) => join(programs, name)), '-lm']);
+  built.set(key, output);
+  return output;
+}
+
+function flagsOf(variant: Variant): string[] {
+  const pie = variant.pie === 'pie' ? ['-fPIE', '-pie'] : ['-fno-pie', '-no-pie'];
+  return [variant.optimise, `-gdwarf-${variant.dwarf}`, ...pie];
+}
+
+/** The C program of queue.c and calc.c. */
+export function compileC(variant: Variant, ...flags: string[]): string {
+  return compile('gcc', ['queue.c', 'calc.c'], [...flagsOf(variant), ...flags], 'c');
+}
+
+/** The C++ program shapes.cc. */
+export function compileCxx(variant: Variant, ...flags: string[]): string {
+  return compile('g++', ['shapes.cc'], [...flagsOf(variant), ...flags], 'cxx');
+}
+
+export function run(tool: string, ...args: string[]): string {
+  return execFileSync(tool, args, { encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'ignore'] });
+}
+
+/** True if gdb is here; otherwise says loudly that the tests against it are left out. */
+export function hasGdb(): boolean {
+  try {
+    run('gdb', '--version');
+    return true;
+  } catch {
+    process.stderr.write('\n*** gdb is not installed: the comparisons with gdb are LEFT OUT ***\n\n');
+    return false;
+  }
+}
+
+const gdbScript = `
+import gdb, json
+results = []
+for command in json.load(open(COMMANDS)):
+  try:
+    results.append(gdb.execute(command, to_string=True))
+  except gdb.error as error:
+    results.append("error: " + str(error))
+json.dump(results, open(RESULTS, "w"))
+`;
+
+/** Runs many gdb commands on one binary; returns what each printed, or `error: …`. */
+export function gdb(binary: string, commands: readonly string[]): string[] {
+  const [asked, answered, script] = ['asked.json', 'answered.json', 'ask.py'].map((name) => join(folder, name));
+  if (asked === undefined || answered === undefined || script === undefined) return [];
+  writeFileSync(asked, JSON.stringify(['set width 0', 'set debuginfod enabled off', ...commands]));
+  const text = gdbScript.replace('COMMANDS', JSON.stringify(asked)).replace('RESULTS', JSON.stringify(answered));
+  writeFileSync(script, text);
+  run('gdb', '-q', '-nx', '-batch', '-x', script, binary);
+  return (JSON.parse(readFileSync(answered, 'utf8')) as string[]).slice(2);
+}
