@@ -29,10 +29,16 @@ export const errorCodes = {
   FASTPROBE_SYSTEM: 'A system call of fastprobe itself failed.',
   FASTPROBE_DECODER_UNUSABLE: 'The instruction decoder could not be loaded, or is not the build fastprobe was made for.',
   FASTPROBE_OUT_OF_REACH: 'Code at one address cannot refer to another address with the bits it has for it.',
+  FASTPROBE_BINARY_UNREADABLE: 'The file of a program or library can not be read.',
   FASTPROBE_NOT_X86_64_ELF: 'The file is not an ELF program or shared library for x86-64.',
   FASTPROBE_BINARY_DAMAGED: 'A binary ends too early or contradicts itself.',
   FASTPROBE_ADDRESS_NOT_IN_FILE: 'The binary has nothing at this file address.',
+  FASTPROBE_DEBUG_INFO_MISSING: 'The binary has no debug information for what was asked.',
   FASTPROBE_DEBUG_INFO_UNSUPPORTED: 'The debug information has a form that fastprobe does not read.',
+  FASTPROBE_FILE_UNKNOWN: 'No source file of the binary has this name.',
+  FASTPROBE_FILE_AMBIGUOUS: 'Several source files of the binary have this name.',
+  FASTPROBE_LINE_WITHOUT_CODE: 'Neither this line nor any after it in the file has code.',
+  FASTPROBE_FUNCTION_UNKNOWN: 'No function of the binary has this name.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;
