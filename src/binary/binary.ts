@@ -1,0 +1,138 @@
+// The door of this layer: one program or shared library, its symbols and debug information, and the questions about them.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Address } from '../address.js';
+import { FastprobeError } from '../errors.js';
+import { findDebugFile } from './debug-file.js';
+import { DebugInfo } from './debug-info.js';
+import { Elf, type Section, type Segment } from './elf.js';
+import { type FunctionFacts, Functions, type InlinedCopy } from './functions.js';
+import { type LineSites, Lines, type Site, type SourceLine } from './lines.js';
+import { Symbols } from './symbols.js';
+import { FunctionFinder } from './unit-functions.js';
+
+export interface OpenOptions {
+  /** The directory that the target takes for `/`, such as `/proc/4242/root`. `path` is then looked up under it. */
+  readonly root?: string;
+  /** Where separate debug files are kept. */
+  readonly debugDirectories?: readonly string[];
+}
+
+/**
+ * Opens a program or shared library. Only its headers are read; the rest follows when a question needs it.
+ *
+ * ```ts
+ * const binary = openBinary('/usr/bin/server');
+ * const { sites } = binary.sitesOfLine('queue.c', 42);
+ * ```
+ */
+export function openBinary(path: string, options: OpenOptions = {}): Binary {
+  const root = options.root ?? '/';
+  const place = root === '/' ? path : join(root, path);
+  let bytes: Uint8Array;
+  try {
+    bytes = readFileSync(place);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new FastprobeError('FASTPROBE_BINARY_UNREADABLE', `${place} can't be read: ${why}`, {
+      hint: 'check the path and that you may read the file; for a process in a container give its root directory',
+      cause,
+    });
+  }
+  const elf = new Elf(bytes, path);
+  return new Binary(elf, { root, directories: options.debugDirectories ?? ['/usr/lib/debug'] });
+}
+
+/**
+ * One binary. All addresses are file virtual addresses: for a process add {@link Binary.loadBias}.
+ * Nothing is parsed before it is asked for, and what was parsed is kept.
+ */
+export class Binary {
+  readonly path: string;
+  private readonly elf: Elf;
+  private readonly search: { readonly root: string; readonly directories: readonly string[] };
+  private parts: { symbols: Symbols; lines: Lines; functions: Functions; info: DebugInfo } | undefined;
+
+  constructor(elf: Elf, search: { readonly root: string; readonly directories: readonly string[] }) {
+    this.path = elf.name;
+    this.elf = elf;
+    this.search = search;
+  }
+
+  private get read() {
+    if (this.parts === undefined) {
+      const hasOwn = this.elf.section('.debug_info') !== undefined;
+      const separate = hasOwn ? undefined : findDebugFile(this.elf, this.path, this.search);
+      const symbols = new Symbols(separate === undefined ? [this.elf] : [this.elf, separate]);
+      const info = new DebugInfo(separate ?? this.elf);
+      const finder = new FunctionFinder(info);
+      const lines = new Lines(info, this.elf, finder);
+      this.parts = { symbols, lines, info, functions: new Functions(info, symbols, finder, lines) };
+    }
+    return this.parts;
+  }
+
+  get buildId(): string | undefined {
+    return this.elf.buildId;
+  }
+
+  get isPie(): boolean {
+    return this.elf.isPie;
+  }
+
+  get segments(): readonly Segment[] {
+    return this.elf.segments;
+  }
+
+  get symbols(): Symbols {
+    return this.read.symbols;
+  }
+
+  sectionOf(at: Address): Section | undefined {
+    return this.elf.sectionOf(at);
+  }
+
+  /** See {@link Elf.loadBias}. */
+  loadBias(mappingStart: Address, fileOffset: number): bigint {
+    return this.elf.loadBias(mappingStart, fileOffset);
+  }
+
+  /** The bytes of the file at an address: instructions and initial data, without a process. */
+  readStatic(at: Address, length: number): Uint8Array {
+    return this.elf.readStatic(at, length);
+  }
+
+  /** The sites of `file:line`; `file` is a path or the end of one. */
+  sitesOfLine(file: string, line: number): LineSites {
+    return this.read.lines.sitesOfLine(file, line);
+  }
+
+  lineAt(at: Address): SourceLine | undefined {
+    return this.read.lines.lineAt(Number(at));
+  }
+
+  /** Every function of this name that has code of its own. */
+  functionsNamed(name: string): FunctionFacts[] {
+    return this.read.functions.named(name);
+  }
+
+  /** Every place where a function of this name was inlined. */
+  inlinedCopiesOf(name: string): InlinedCopy[] {
+    return this.read.functions.inlinedCopiesOf(name);
+  }
+
+  functionAt(at: Address): FunctionFacts | undefined {
+    return this.read.functions.at(Number(at));
+  }
+
+  /** The inlined functions around an address, innermost first. */
+  inlinedAt(at: Address): InlinedCopy[] {
+    return this.read.functions.inlinedAt(Number(at));
+  }
+
+  /** Where a function's body begins, for all functions of this name and all inlined copies of it. */
+  sitesOfFunction(name: string): Site[] {
+    return this.read.functions.sitesOf(name);
+  }
+}
