@@ -2,12 +2,13 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Address } from '../address.js';
+import { type Address, address, offsetBy } from '../address.js';
 import { FastprobeError } from '../errors.js';
-import { findDebugFile } from './debug-file.js';
+import { type DebugFileSearch, findDebugFile } from './debug-file.js';
 import { DebugInfo } from './debug-info.js';
 import { Elf, type Section, type Segment } from './elf.js';
-import { type FunctionFacts, Functions, type InlinedCopy } from './functions.js';
+import { type CfaRule, Frames } from './frames.js';
+import { type AddressRange, type FunctionFacts, Functions, type InlinedCopy } from './functions.js';
 import { type LineSites, Lines, type Site, type SourceLine } from './lines.js';
 import { Symbols } from './symbols.js';
 import { FunctionFinder } from './unit-functions.js';
@@ -44,6 +45,20 @@ export function openBinary(path: string, options: OpenOptions = {}): Binary {
   return new Binary(elf, { root, directories: options.debugDirectories ?? ['/usr/lib/debug'] });
 }
 
+/** What answers the questions, made when the first one is asked: that is when a separate debug file is looked for. */
+function makeParts(elf: Elf, search: DebugFileSearch) {
+  const hasOwn = elf.section('.debug_info') !== undefined;
+  const separate = hasOwn ? undefined : findDebugFile(elf, elf.name, search);
+  const symbols = new Symbols(separate === undefined ? [elf] : [elf, separate]);
+  const info = new DebugInfo(separate ?? elf);
+  const finder = new FunctionFinder(info);
+  const lines = new Lines(info, elf, finder);
+  const functions = new Functions(info, symbols, finder, lines);
+  // Frame information stays with the code: a separate debug file has none.
+  const frames = new Frames(elf);
+  return { info, symbols, lines, functions, frames };
+}
+
 /**
  * One binary. All addresses are file virtual addresses: for a process add {@link Binary.loadBias}.
  * Nothing is parsed before it is asked for, and what was parsed is kept.
@@ -51,25 +66,17 @@ export function openBinary(path: string, options: OpenOptions = {}): Binary {
 export class Binary {
   readonly path: string;
   private readonly elf: Elf;
-  private readonly search: { readonly root: string; readonly directories: readonly string[] };
-  private parts: { symbols: Symbols; lines: Lines; functions: Functions; info: DebugInfo } | undefined;
+  private readonly search: DebugFileSearch;
+  private parts: ReturnType<typeof makeParts> | undefined;
 
-  constructor(elf: Elf, search: { readonly root: string; readonly directories: readonly string[] }) {
+  constructor(elf: Elf, search: DebugFileSearch) {
     this.path = elf.name;
     this.elf = elf;
     this.search = search;
   }
 
   private get read() {
-    if (this.parts === undefined) {
-      const hasOwn = this.elf.section('.debug_info') !== undefined;
-      const separate = hasOwn ? undefined : findDebugFile(this.elf, this.path, this.search);
-      const symbols = new Symbols(separate === undefined ? [this.elf] : [this.elf, separate]);
-      const info = new DebugInfo(separate ?? this.elf);
-      const finder = new FunctionFinder(info);
-      const lines = new Lines(info, this.elf, finder);
-      this.parts = { symbols, lines, info, functions: new Functions(info, symbols, finder, lines) };
-    }
+    this.parts ??= makeParts(this.elf, this.search);
     return this.parts;
   }
 
@@ -134,5 +141,30 @@ export class Binary {
   /** Where a function's body begins, for all functions of this name and all inlined copies of it. */
   sitesOfFunction(name: string): Site[] {
     return this.read.functions.sitesOf(name);
+  }
+
+  /** How to find the frame address (CFA) at an instruction. */
+  cfaAt(at: Address): CfaRule {
+    return this.read.frames.cfaAt(Number(at));
+  }
+
+  /**
+   * The code around an address that begins and ends with it, such as a function: by frame information, else by the sizes of
+   * symbols, else by debug information. A part that was split off (`f.cold`) is a range of its own.
+   */
+  codeRangeAt(at: Address): AddressRange | undefined {
+    const { frames, functions, symbols } = this.read;
+    const entry = frames.entryAt(Number(at));
+    if (entry !== undefined) return { low: address(entry.low), high: address(entry.high) };
+    const symbol = symbols.functionAt(at);
+    if (symbol !== undefined && symbol.size > 0) {
+      return { low: symbol.address, high: offsetBy(symbol.address, symbol.size) };
+    }
+    return functions.at(Number(at))?.ranges.find((range) => at >= range.low && at < range.high);
+  }
+
+  /** Where exceptions re-enter the code of {@link codeRangeAt}: no instruction jumps there. Empty if they do not. */
+  landingPadsOf(at: Address): Address[] {
+    return this.read.frames.landingPadsAt(Number(at)).map((pad) => address(pad));
   }
 }

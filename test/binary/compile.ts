@@ -28,7 +28,8 @@ export function nameOf(variant: Variant): string {
 
 const built = new Map<string, string>();
 
-function compile(compiler: string, sources: readonly string[], flags: readonly string[], stem: string): string {
+/** Compiles sources of test/binary/programs; what was compiled before in this file is not compiled again. */
+export function compile(compiler: string, sources: readonly string[], flags: readonly string[], stem: string): string {
   const key = `${stem}${flags.join('')}`.replaceAll(/[^\w-]/g, '_');
   const known = built.get(key);
   if (known !== undefined) return known;
@@ -38,7 +39,7 @@ function compile(compiler: string, sources: readonly string[], flags: readonly s
   return output;
 }
 
-function flagsOf(variant: Variant): string[] {
+export function flagsOf(variant: Variant): string[] {
   const pie = variant.pie === 'pie' ? ['-fPIE', '-pie'] : ['-fno-pie', '-no-pie'];
   return [variant.optimise, `-gdwarf-${variant.dwarf}`, ...pie];
 }
