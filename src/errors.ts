@@ -39,6 +39,8 @@ export const errorCodes = {
   FASTPROBE_FILE_AMBIGUOUS: 'Several source files of the binary have this name.',
   FASTPROBE_LINE_WITHOUT_CODE: 'Neither this line nor any after it in the file has code.',
   FASTPROBE_FUNCTION_UNKNOWN: 'No function of the binary has this name.',
+  FASTPROBE_VARIABLE_UNKNOWN: 'No variable of this name is visible there.',
+  FASTPROBE_TYPE_UNKNOWN: 'No type of the binary has this name.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;

@@ -11,7 +11,9 @@ import { type CfaRule, Frames } from './frames.js';
 import { type AddressRange, type FunctionFacts, Functions, type InlinedCopy } from './functions.js';
 import { type LineSites, Lines, type Site, type SourceLine } from './lines.js';
 import { Symbols } from './symbols.js';
+import { type Type, Types } from './types.js';
 import { FunctionFinder } from './unit-functions.js';
+import { type Variable, Variables } from './variables.js';
 
 export interface OpenOptions {
   /** The directory that the target takes for `/`, such as `/proc/4242/root`. `path` is then looked up under it. */
@@ -54,9 +56,11 @@ function makeParts(elf: Elf, search: DebugFileSearch) {
   const finder = new FunctionFinder(info);
   const lines = new Lines(info, elf, finder);
   const functions = new Functions(info, symbols, finder, lines);
+  const types = new Types(info, () => functions.names);
   // Frame information stays with the code: a separate debug file has none.
   const frames = new Frames(elf);
-  return { info, symbols, lines, functions, frames };
+  const variables = new Variables({ info, symbols, finder, lines, functions, frames, types });
+  return { info, symbols, lines, functions, types, frames, variables };
 }
 
 /**
@@ -141,6 +145,33 @@ export class Binary {
   /** Where a function's body begins, for all functions of this name and all inlined copies of it. */
   sitesOfFunction(name: string): Site[] {
     return this.read.functions.sitesOf(name);
+  }
+
+  /**
+   * The parameters and locals visible at an address, innermost first, each with its location there.
+   * `frame` 0 is the innermost function, 1 the one into which that was inlined, and so on.
+   */
+  variablesAt(at: Address, options: { readonly frame?: number } = {}): Variable[] {
+    return this.read.variables.localsAt(Number(at), options.frame ?? 0);
+  }
+
+  /** The global and static variables of the unit that has the code at an address. */
+  globalsAt(at: Address): Variable[] {
+    return this.read.variables.globalsOfUnitAt(Number(at));
+  }
+
+  /** The variable that a name means at an address: a local, a global of the unit, or one of another unit. */
+  variableAt(at: Address, name: string, options: { readonly frame?: number } = {}): Variable {
+    return this.read.variables.named(Number(at), name, options.frame ?? 0);
+  }
+
+  /**
+   * The type of this name: `int`, `queue_t`, `struct item` or `geometry::Square`. Where source files use one name for
+   * different types, the one that code at `near` would mean.
+   */
+  typeNamed(name: string, options: { readonly near?: Address } = {}): Type {
+    const { info, types } = this.read;
+    return types.named(name, options.near === undefined ? undefined : info.unitAt(Number(options.near)));
   }
 
   /** How to find the frame address (CFA) at an instruction. */

@@ -78,6 +78,7 @@ export const at = {
   rnglistsBase: 0x74,
   loclistsBase: 0x8c,
   mipsLinkageName: 0x2007,
+  gnuDwoName: 0x2130,
 } as const;
 
 export const form = {

@@ -75,6 +75,22 @@ export class Lines {
     return file === undefined ? undefined : { file, line: index.lines[row] as number };
   }
 
+  /** The first and last line of the file at `low` whose code lies between two addresses. */
+  linesBetween(low: number, high: number): { firstLine: number | undefined; lastLine: number | undefined } {
+    const index = this.indexAt(low);
+    const start = index === undefined ? -1 : rowAt(index, low);
+    if (index === undefined || start < 0) return { firstLine: undefined, lastLine: undefined };
+    let firstLine = index.lines[start] as number;
+    let lastLine = firstLine;
+    for (let row = start + 1; row < index.count && (index.addresses[row] as number) < high; row++) {
+      const line = index.lines[row] as number;
+      if (line === 0 || index.files[row] !== index.files[start]) continue;
+      firstLine = Math.min(firstLine, line);
+      lastLine = Math.max(lastLine, line);
+    }
+    return { firstLine, lastLine };
+  }
+
   /** Every source file that has code, with the tables that name it. */
   private filesEndingIn(wanted: string): Map<string, LineTable[]> {
     const found = new Map<string, LineTable[]>();

@@ -14,6 +14,8 @@ export interface NameIndex {
   /** Variables outside functions that have a place. */
   readonly variables: ReadonlyMap<string, readonly number[]>;
   readonly types: ReadonlyMap<string, readonly number[]>;
+  /** `ns::Class::` of what is declared or defined inside namespaces and classes; nothing for what is not. */
+  readonly prefixes: ReadonlyMap<number, string>;
 }
 
 class Names {
@@ -21,7 +23,6 @@ class Names {
   readonly inlined = new Map<number, number[]>();
   readonly variables = new Map<string, number[]>();
   readonly types = new Map<string, number[]>();
-  /** `ns::Class::` of declarations inside namespaces and classes; definitions outside refer to them. */
   readonly prefixes = new Map<number, string>();
 }
 
@@ -86,9 +87,11 @@ function indexEntry(info: DebugInfo, die: Die, prefix: string, inFunction: boole
   } else if (die.tag === tag.variable) {
     if (prefix !== '' && !inFunction) names.prefixes.set(offset, prefix);
     if (!inFunction && (die.has(at.location) || die.has(at.constValue))) putNames(info, die, names, names.variables);
-  } else if (typeTags.has(die.tag) && !die.flag(at.declaration)) {
+  } else if (typeTags.has(die.tag)) {
     const name = die.text(at.name);
     if (name === undefined) return;
+    if (prefix !== '') names.prefixes.set(offset, prefix);
+    if (die.flag(at.declaration)) return;
     put(names.types, name, offset);
     if (prefix !== '') put(names.types, prefix + name, offset);
   }
@@ -104,9 +107,4 @@ function putNames(info: DebugInfo, die: Die, names: Names, into: Map<string, num
   if (prefix !== undefined) put(into, prefix + name, offset);
   const linkage = info.inherited(die, (from) => from.text(at.linkageName) ?? from.text(at.mipsLinkageName));
   if (linkage !== undefined && linkage !== name) put(into, linkage, offset);
-}
-
-/** A type name as C spells it, without the word that says which kind it is. */
-export function plainTypeName(name: string): string {
-  return name.replace(/^(struct|union|enum|class)\s+/, '').trim();
 }

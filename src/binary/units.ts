@@ -9,6 +9,8 @@ import type { DebugSections } from './sections.js';
 
 const unitType = { compile: 1, type: 2, partial: 3, skeleton: 4, splitCompile: 5, splitType: 6 } as const;
 
+const isSplit = 'split DWARF (its entries are in a .dwo or .dwp file)';
+
 /** What a unit's root entry says about the whole unit. Offsets are into the sections named. */
 export interface UnitFacts {
   readonly name: string;
@@ -63,7 +65,7 @@ export class Unit {
         this.signature = reader.u64();
         this.typeEntry = offset + reader.offset(this.offsetSize);
       } else if (this.type === unitType.skeleton || this.type === unitType.splitCompile) {
-        refusal = 'split DWARF (its entries are in a .dwo or .dwp file)';
+        refusal = isSplit;
       } else if (this.type !== unitType.compile && this.type !== unitType.partial) {
         refusal = `unit type ${this.type}`;
       }
@@ -73,8 +75,10 @@ export class Unit {
     } else refusal = `DWARF version ${this.version}`;
     if (refusal === undefined && addressSize !== 8) refusal = `addresses of ${addressSize} bytes`;
     this.abbreviationOffset = abbreviations;
-    this.refusal = refusal;
     this.root = reader.position;
+    // Before DWARF 5 only the root entry tells.
+    if (refusal === undefined && this.version === 4 && this.rootDie().has(at.gnuDwoName)) refusal = isSplit;
+    this.refusal = refusal;
   }
 
   get abbreviations(): AbbreviationTable {

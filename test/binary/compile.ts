@@ -1,7 +1,7 @@
 // Compiles the programs of test/binary/programs in the variants that tests compare, and runs the tools that check us.
 
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
@@ -60,33 +60,58 @@ export function run(tool: string, ...args: string[]): string {
 
 /** True if gdb is here; otherwise says loudly that the tests against it are left out. */
 export function hasGdb(): boolean {
+  return isHere('gdb', 'the comparisons with gdb');
+}
+
+/** The same for clang, whose debug information has other forms than gcc's. */
+export function hasClang(): boolean {
+  return isHere('clang', 'programs compiled by clang');
+}
+
+function isHere(tool: string, what: string): boolean {
   try {
-    run('gdb', '--version');
+    run(tool, '--version');
     return true;
   } catch {
-    process.stderr.write('\n*** gdb is not installed: the comparisons with gdb are LEFT OUT ***\n\n');
+    process.stderr.write(`\n*** ${tool} is not installed: ${what} are LEFT OUT ***\n\n`);
     return false;
   }
 }
 
-const gdbScript = `
-import gdb, json
-results = []
-for command in json.load(open(COMMANDS)):
+/**
+ * Runs a Python script in gdb on one binary. The script finds what it is asked in `asked` and leaves in `answer` what
+ * this returns; both are plain JSON.
+ */
+export function gdbPython(binary: string, script: string, asked: unknown): unknown {
+  const [askedFile = '', answerFile = '', scriptFile = ''] = ['asked.json', 'answer.json', 'ask.py'].map((name) =>
+    join(folder, name),
+  );
+  writeFileSync(askedFile, JSON.stringify(asked));
+  const frame = [
+    'import gdb, json',
+    "for setting in ('width 0', 'debuginfod enabled off', 'confirm off', 'python print-stack full'):",
+    "  gdb.execute('set ' + setting)",
+    `asked = json.load(open(${JSON.stringify(askedFile)}))`,
+    script,
+    `json.dump(answer, open(${JSON.stringify(answerFile)}, 'w'))`,
+  ];
+  writeFileSync(scriptFile, frame.join('\n'));
+  rmSync(answerFile, { force: true });
+  const said = run('gdb', '-q', '-nx', '-batch', '-x', scriptFile, binary);
+  if (!existsSync(answerFile)) throw new Error(`gdb gave no answer: ${said}`);
+  return JSON.parse(readFileSync(answerFile, 'utf8'));
+}
+
+const commandScript = `
+answer = []
+for command in asked:
   try:
-    results.append(gdb.execute(command, to_string=True))
+    answer.append(gdb.execute(command, to_string=True))
   except gdb.error as error:
-    results.append("error: " + str(error))
-json.dump(results, open(RESULTS, "w"))
+    answer.append("error: " + str(error))
 `;
 
 /** Runs many gdb commands on one binary; returns what each printed, or `error: …`. */
 export function gdb(binary: string, commands: readonly string[]): string[] {
-  const [asked, answered, script] = ['asked.json', 'answered.json', 'ask.py'].map((name) => join(folder, name));
-  if (asked === undefined || answered === undefined || script === undefined) return [];
-  writeFileSync(asked, JSON.stringify(['set width 0', 'set debuginfod enabled off', ...commands]));
-  const text = gdbScript.replace('COMMANDS', JSON.stringify(asked)).replace('RESULTS', JSON.stringify(answered));
-  writeFileSync(script, text);
-  run('gdb', '-q', '-nx', '-batch', '-x', script, binary);
-  return (JSON.parse(readFileSync(answered, 'utf8')) as string[]).slice(2);
+  return gdbPython(binary, commandScript, commands) as string[];
 }

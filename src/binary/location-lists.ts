@@ -1,0 +1,87 @@
+// Location lists: where a variable is, range by range (.debug_loclists of DWARF 5, .debug_loc of DWARF 4).
+
+import { form } from './constants.js';
+import type { Die } from './die.js';
+import { tombstone } from './reader.js';
+import type { Unit } from './units.js';
+
+/** The expression that holds from `low` up to, not including, `high`. */
+export interface LocationEntry {
+  readonly low: number;
+  readonly high: number;
+  readonly expression: Uint8Array;
+}
+
+/** The list an attribute refers to; undefined if the attribute is not a list. */
+export function locationListOf(die: Die, attribute: number): LocationEntry[] | undefined {
+  const ofForm = die.formOf(attribute);
+  if (ofForm !== form.loclistx && ofForm !== form.secOffset) return undefined;
+  const value = die.unsigned(attribute) ?? 0;
+  if (die.unit.version < 5) return readLocations(die.unit, value);
+  return readLocationList(die.unit, ofForm === form.loclistx ? die.unit.locationListOffset(value) : value);
+}
+
+function readLocations(unit: Unit, offset: number): LocationEntry[] {
+  const reader = unit.sections.reader('.debug_loc', offset);
+  const entries: LocationEntry[] = [];
+  let { base } = unit.about;
+  for (;;) {
+    const low = reader.u64Number();
+    const high = reader.u64Number();
+    if (low === 0 && high === 0) return entries;
+    if (low === tombstone) base = high;
+    else entries.push({ low: base + low, high: base + high, expression: reader.chunk(reader.u16()) });
+  }
+}
+
+function readLocationList(unit: Unit, offset: number): LocationEntry[] {
+  const reader = unit.sections.reader('.debug_loclists', offset);
+  const entries: LocationEntry[] = [];
+  let { base } = unit.about;
+  const add = (low: number, high: number) => {
+    entries.push({ low, high, expression: reader.chunk(reader.uleb()) });
+  };
+  for (;;) {
+    const kind = reader.u8();
+    switch (kind) {
+      case 0: // end_of_list
+        return entries;
+      case 1: // base_addressx
+        base = unit.indexedAddress(reader.uleb());
+        break;
+      case 2: // startx_endx
+        add(unit.indexedAddress(reader.uleb()), unit.indexedAddress(reader.uleb()));
+        break;
+      case 3: {
+        // startx_length
+        const low = unit.indexedAddress(reader.uleb());
+        add(low, low + reader.uleb());
+        break;
+      }
+      case 4: // offset_pair
+        add(base + reader.uleb(), base + reader.uleb());
+        break;
+      case 5: // default_location
+        add(0, tombstone);
+        break;
+      case 6: // base_address
+        base = reader.u64Number();
+        break;
+      case 7: // start_end
+        add(reader.u64Number(), reader.u64Number());
+        break;
+      case 8: {
+        // start_length
+        const low = reader.u64Number();
+        add(low, low + reader.uleb());
+        break;
+      }
+      case 9: // GNU_view_pair: which of several instants at one address is meant
+        reader.skipLeb();
+        reader.skipLeb();
+        break;
+      default:
+        throw reader.fail(`location list entry of kind ${kind} is unknown`);
+    }
+  }
+}
