@@ -80,11 +80,11 @@ export type Place =
   /** In memory at the register's value plus `offset`. */
   | { readonly kind: 'frame'; readonly base: GeneralRegister; readonly offset: number }
   | { readonly kind: 'address'; readonly address: Address }
-  /** Nowhere, but its value is known; all its bytes, the lowest first. */
+  /** Nowhere, but its value is known: the variable's bytes are the lowest ones of this number, which may be negative. */
   | { readonly kind: 'constant'; readonly value: bigint }
   /** What the operations leave on the stack is the value itself, or the address where it is. */
   | { readonly kind: 'expression'; readonly ops: readonly ExpressionOp[]; readonly result: 'value' | 'address' }
-  /** In parts, the lowest bytes first. */
+  /** In parts, the lowest bytes first; together they have the variable's size. Of a part that is nowhere nothing is known. */
   | { readonly kind: 'pieces'; readonly pieces: readonly { readonly size: number; readonly place: Place }[] }
   | { readonly kind: 'nowhere' }
   | { readonly kind: 'unsupported'; readonly reason: string };

@@ -21,6 +21,12 @@ export function locationListOf(die: Die, attribute: number): LocationEntry[] | u
   return readLocationList(die.unit, ofForm === form.loclistx ? die.unit.locationListOffset(value) : value);
 }
 
+/** The entry for an address; a default one, which holds everywhere, only if there is no other. */
+export function entryAt(entries: readonly LocationEntry[], at: number): LocationEntry | undefined {
+  const isFor = ({ low, high }: LocationEntry) => at >= low && at < high;
+  return entries.find((entry) => entry.low > 0 && isFor(entry)) ?? entries.find(isFor);
+}
+
 function readLocations(unit: Unit, offset: number): LocationEntry[] {
   const reader = unit.sections.reader('.debug_loc', offset);
   const entries: LocationEntry[] = [];

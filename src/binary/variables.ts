@@ -1,34 +1,16 @@
-// Variables in scope at an address: their types, and where each of them is when the target is just there.
+// Variables in scope at an address, and the one that a name means there.
 
-import { type Address, address } from '../address.js';
 import { FastprobeError } from '../errors.js';
 import { at, tag } from './constants.js';
-import { type DebugInfo, debugInfoMissing } from './debug-info.js';
+import { debugInfoMissing } from './debug-info.js';
 import type { Die } from './die.js';
-import { type ExpressionContext, littleEndian, type Place, placeOf } from './expressions.js';
-import type { Frames } from './frames.js';
-import type { Functions } from './functions.js';
-import type { Lines } from './lines.js';
-import { type LocationEntry, locationListOf } from './location-lists.js';
+import { type Location, type LocationParts, Locations } from './locations.js';
 import { didYouMean } from './suggestions.js';
-import type { Symbols } from './symbols.js';
 import { typeOf } from './type-entries.js';
+import { sizeOf } from './type-text.js';
 import type { Type, Types } from './types.js';
-import type { FunctionFinder, Scope } from './unit-functions.js';
+import type { Scope } from './unit-functions.js';
 import type { Unit } from './units.js';
-
-/** Code in which a variable that is optimised out elsewhere does exist. */
-export interface AvailableRange {
-  readonly low: Address;
-  readonly high: Address;
-  readonly firstLine: number | undefined;
-  readonly lastLine: number | undefined;
-}
-
-/** Where a variable is at one address. */
-export type Location =
-  | Exclude<Place, { kind: 'nowhere' }>
-  | { readonly kind: 'optimised-out'; readonly availableAt: readonly AvailableRange[] };
 
 export interface Variable {
   readonly name: string;
@@ -45,24 +27,22 @@ interface Found {
   readonly name: string;
   readonly offset: number;
   readonly kind: Variable['kind'];
+  /** The function, block or inlined copy in which its name holds; undefined for a global. */
+  readonly scope: number | undefined;
 }
 
-interface Parts {
-  readonly info: DebugInfo;
-  readonly symbols: Symbols;
-  readonly finder: FunctionFinder;
-  readonly lines: Lines;
-  readonly functions: Functions;
-  readonly frames: Frames;
+interface Parts extends LocationParts {
   readonly types: Types;
 }
 
 /** Answers questions about variables. Holds nothing but what its parts hold. */
 export class Variables {
   private readonly parts: Parts;
+  private readonly locations: Locations;
 
   constructor(parts: Parts) {
     this.parts = parts;
+    this.locations = new Locations(parts);
   }
 
   /**
@@ -88,8 +68,8 @@ export class Variables {
     if (global !== undefined) return this.variable(global, place);
     const elsewhere = this.parts.functions.names.variables.get(name) ?? [];
     const [only] = elsewhere;
-    const offset = this.externalNamed(name) ?? (elsewhere.length === 1 ? only : undefined);
-    if (offset !== undefined) return this.variable({ name, offset, kind: 'global' }, place);
+    const offset = this.locations.externalNamed(name) ?? (elsewhere.length === 1 ? only : undefined);
+    if (offset !== undefined) return this.variable({ name, offset, kind: 'global', scope: undefined }, place);
     const near = [...locals, ...globals].map((found) => found.name);
     const visible = locals.length === 0 ? 'no local variables are here' : `visible here: ${list(locals)}`;
     const several = `${elsewhere.length} other source files have a static variable of this name: ask at an address in one`;
@@ -98,20 +78,6 @@ export class Variables {
       `no variable '${name}' is visible at ${this.describe(place)}`,
       { hint: elsewhere.length > 1 ? several : didYouMean(name, near, visible) },
     );
-  }
-
-  /** The global variable that every unit means by this name; `static` ones are none. */
-  private externalNamed(name: string): number | undefined {
-    const { functions, info } = this.parts;
-    return functions.names.variables
-      .get(name)
-      ?.find((offset) => info.inherited(info.dieAt(offset), (die) => die.flag(at.external) || undefined));
-  }
-
-  /** A variable's name with its namespaces, as the index of names has it. */
-  private qualified(die: Die, name: string): string {
-    const { prefixes } = this.parts.functions.names;
-    return (this.parts.info.inherited(die, (from) => prefixes.get(from.offset)) ?? '') + name;
   }
 
   private describe(place: number): string {
@@ -132,31 +98,34 @@ export class Variables {
   private localEntries(place: number, frame: number): Found[] {
     this.unitAt(place);
     const scopes = frameScopes(this.parts.finder.scopesAt(place), frame);
-    return scopes.reverse().flatMap((scope) => this.entriesOf(scope));
+    const completed = new Set<number>();
+    return scopes.reverse().flatMap((scope) => this.entriesOf(scope, completed));
   }
 
-  /** The variables of one scope, also those that the compiler left only in the abstract function. */
-  private entriesOf(scope: Scope): Found[] {
+  /**
+   * The variables of one scope, also those that the compiler left only in the abstract function. `completed` has the
+   * abstract ones for which this scope or one in it has an entry.
+   */
+  private entriesOf(scope: Scope, completed: Set<number>): Found[] {
     const { info } = this.parts;
     const die = info.dieAt(scope.offset);
-    const found: Found[] = [];
-    const completed = new Set<number>();
-    this.collect(die, found, completed);
     const origin = info.referred(die, at.abstractOrigin);
-    if (origin !== undefined) this.collect(origin, found, completed);
-    return found;
+    const own = this.collect(die, scope.offset, completed);
+    return origin === undefined ? own : [...own, ...this.collect(origin, scope.offset, completed)];
   }
 
-  private collect(scope: Die, found: Found[], completed: Set<number>): void {
-    for (const child of scope.children()) {
+  private collect(from: Die, scope: number, completed: Set<number>): Found[] {
+    const found: Found[] = [];
+    for (const child of from.children()) {
       if (child.tag !== tag.variable && child.tag !== tag.formalParameter) continue;
       if (completed.has(child.offset)) continue;
       const origin = child.reference(at.abstractOrigin);
       if (origin !== undefined) completed.add(origin);
       const name = this.parts.info.nameOf(child);
       if (name === undefined) continue;
-      found.push({ name, offset: child.offset, kind: child.tag === tag.variable ? 'local' : 'parameter' });
+      found.push({ name, offset: child.offset, kind: child.tag === tag.variable ? 'local' : 'parameter', scope });
     }
+    return found;
   }
 
   private globalEntries(unit: Unit): Found[] {
@@ -166,7 +135,7 @@ export class Variables {
         if (child.tag === tag.namespace && depth < 32) visit(child, depth + 1);
         if (child.tag !== tag.variable) continue;
         const name = this.parts.info.nameOf(child);
-        if (name !== undefined) found.push({ name, offset: child.offset, kind: 'global' });
+        if (name !== undefined) found.push({ name, offset: child.offset, kind: 'global', scope: undefined });
       }
     };
     visit(unit.rootDie(), 0);
@@ -179,85 +148,15 @@ export class Variables {
   private variable(found: Found, place: number): Variable {
     const { info, types } = this.parts;
     const die = info.dieAt(found.offset);
+    const type = typeOf(types, die);
     return {
       name: found.name,
       kind: found.kind,
-      type: typeOf(types, die),
-      location: this.locationOf(die, found.name, place),
+      type,
+      location: this.locations.at(place, die, found.name, found.scope, sizeOf(type)),
       ...info.declarationOf(die),
     };
   }
-
-  private locationOf(die: Die, name: string, place: number): Location {
-    const { info } = this.parts;
-    const from = info.inherited(die, (each) => (each.has(at.location) || each.has(at.constValue) ? each : undefined));
-    if (from === undefined)
-      return die.flag(at.declaration) ? this.definedElsewhere(die, name, place) : optimisedOut([]);
-    if (from.has(at.constValue)) {
-      const value = from.integer(at.constValue);
-      if (value !== undefined) return { kind: 'constant', value };
-      const bytes = from.block(at.constValue);
-      if (bytes !== undefined) return { kind: 'constant', value: littleEndian(bytes) };
-      return { kind: 'unsupported', reason: 'its constant value has an unknown form' };
-    }
-    const expressions = locationListOf(from, at.location);
-    const expression =
-      expressions === undefined
-        ? from.block(at.location)
-        : expressions.find((entry) => place >= entry.low && place < entry.high)?.expression;
-    const found = expression && placeOf(expression, this.context(from.unit, place));
-    if (found === undefined || found.kind === 'nowhere') return optimisedOut(this.available(expressions ?? []));
-    return found;
-  }
-
-  /** An `extern` declaration: the definition in another unit, or else the symbol's address. */
-  private definedElsewhere(declaration: Die, name: string, place: number): Location {
-    const { info, symbols } = this.parts;
-    const full = this.qualified(declaration, name);
-    const definition = this.externalNamed(full);
-    if (definition !== undefined && this.qualified(info.dieAt(definition), name) === full) {
-      return this.locationOf(info.dieAt(definition), name, place);
-    }
-    const linkage = info.inherited(declaration, (from) => from.text(at.linkageName)) ?? name;
-    const symbol = symbols.named(linkage).find((each) => each.binding !== 'local');
-    if (symbol?.kind === 'tls') return { kind: 'unsupported', reason: 'it is thread-local' };
-    if (symbol !== undefined) return { kind: 'address', address: symbol.address };
-    return { kind: 'unsupported', reason: 'it is declared here but defined in another library' };
-  }
-
-  private context(unit: Unit, place: number): ExpressionContext {
-    const { finder, frames, info } = this.parts;
-    const context: ExpressionContext = {
-      unit,
-      cfa: () => frames.cfaAt(place),
-      frameBase: () => {
-        const entry = finder.at(place);
-        const die = entry && info.dieAt(entry.offset);
-        const listed = die && locationListOf(die, at.frameBase);
-        const expression = listed?.find((each) => place >= each.low && place < each.high)?.expression;
-        const base = expression ?? die?.block(at.frameBase);
-        if (base === undefined) return { kind: 'unsupported', reason: 'the function has no frame base' };
-        // A frame base in terms of itself would never end.
-        const nested = { kind: 'unsupported', reason: "the function's frame base refers to itself" } as const;
-        return placeOf(base, { ...context, frameBase: () => nested });
-      },
-    };
-    return context;
-  }
-
-  private available(entries: readonly LocationEntry[]): AvailableRange[] {
-    return entries
-      .filter((entry) => entry.expression.length > 0 && entry.high > entry.low && entry.low > 1)
-      .map(({ low, high }) => ({
-        low: address(low),
-        high: address(high),
-        ...this.parts.lines.linesBetween(low, high),
-      }));
-  }
-}
-
-function optimisedOut(availableAt: readonly AvailableRange[]): Location {
-  return { kind: 'optimised-out', availableAt };
 }
 
 function list(found: readonly Found[]): string {

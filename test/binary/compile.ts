@@ -1,6 +1,6 @@
 // Compiles the programs of test/binary/programs in the variants that tests compare, and runs the tools that check us.
 
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -97,8 +97,8 @@ export function gdbPython(binary: string, script: string, asked: unknown): unkno
   ];
   writeFileSync(scriptFile, frame.join('\n'));
   rmSync(answerFile, { force: true });
-  const said = run('gdb', '-q', '-nx', '-batch', '-x', scriptFile, binary);
-  if (!existsSync(answerFile)) throw new Error(`gdb gave no answer: ${said}`);
+  const { stderr } = spawnSync('gdb', ['-q', '-nx', '-batch', '-x', scriptFile, binary], { encoding: 'utf8' });
+  if (!existsSync(answerFile)) throw new Error(`gdb gave no answer: ${stderr}`);
   return JSON.parse(readFileSync(answerFile, 'utf8'));
 }
 
