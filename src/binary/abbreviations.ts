@@ -22,21 +22,27 @@ export interface Abbreviation {
 /** The abbreviations of a unit by code. Codes are nearly always 1, 2, 3, …: an array serves. */
 export type AbbreviationTable = readonly (Abbreviation | undefined)[];
 
+/** What the size of a form depends on. */
+export interface UnitFormat {
+  readonly offsetSize: 4 | 8;
+  readonly version: number;
+}
+
 /** More codes than any compiler writes; a table of hostile codes stops here instead of filling memory. */
 const largestCode = 1 << 20;
 
-export function readAbbreviations(bytes: Uint8Array, offset: number, offsetSize: 4 | 8): AbbreviationTable {
+export function readAbbreviations(bytes: Uint8Array, offset: number, unit: UnitFormat): AbbreviationTable {
   const reader = new Reader(bytes, '.debug_abbrev', offset);
   const table: (Abbreviation | undefined)[] = [];
   for (;;) {
     const code = reader.uleb();
     if (code === 0) return table;
     if (code > largestCode) throw reader.fail(`abbreviation code ${code} is too large`);
-    table[code] = readAbbreviation(reader, offsetSize);
+    table[code] = readAbbreviation(reader, unit);
   }
 }
 
-function readAbbreviation(reader: Reader, offsetSize: 4 | 8): Abbreviation {
+function readAbbreviation(reader: Reader, { offsetSize, version }: UnitFormat): Abbreviation {
   const tag = reader.uleb();
   const hasChildren = reader.u8() !== 0;
   const names: number[] = [];
@@ -46,8 +52,9 @@ function readAbbreviation(reader: Reader, offsetSize: 4 | 8): Abbreviation {
   let run = 0;
   for (;;) {
     const name = reader.uleb();
-    const ofForm = reader.uleb();
-    if (name === 0 && ofForm === 0) break;
+    const written = reader.uleb();
+    if (name === 0 && written === 0) break;
+    const ofForm = version === 2 && written === form.refAddr ? form.refAddrOfDwarf2 : written;
     names.push(name);
     forms.push(ofForm);
     constants.push(ofForm === form.implicitConst ? reader.slebBig() : undefined);

@@ -57,8 +57,7 @@ function makeParts(elf: Elf, search: DebugFileSearch) {
   const lines = new Lines(info, elf, finder);
   const functions = new Functions(info, symbols, finder, lines);
   const types = new Types(info, () => functions.names);
-  // Frame information stays with the code: a separate debug file has none.
-  const frames = new Frames(elf);
+  const frames = new Frames(elf, separate ?? elf);
   const variables = new Variables({ info, symbols, finder, lines, functions, frames, types });
   return { info, symbols, lines, functions, types, frames, variables };
 }

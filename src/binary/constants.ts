@@ -1,4 +1,4 @@
-// The numbers of DWARF 4 and 5 (section 7 of the standard) that this layer reads, under their names without the DW_ prefix.
+// The numbers of DWARF 2 to 5 (section 7 of the standard) that this layer reads, under their names without the DW_ prefix.
 
 export const tag = {
   arrayType: 0x01,
@@ -127,6 +127,8 @@ export const form = {
   addrx4: 0x2c,
   gnuRefAlt: 0x1f20,
   gnuStrpAlt: 0x1f21,
+  /** Not in any file: what {@link form.refAddr} means in DWARF 2, where it is as long as an address. */
+  refAddrOfDwarf2: 0xffff_0010,
 } as const;
 
 /** How many bytes a form takes where that is fixed; the others have their length in the data. */
@@ -160,6 +162,7 @@ export function fixedSize(ofForm: number, offsetSize: 4 | 8): number | undefined
     case form.ref8:
     case form.refSig8:
     case form.refSup8:
+    case form.refAddrOfDwarf2:
       return 8;
     case form.data16:
       return 16;

@@ -250,6 +250,8 @@ export class Die {
         return unit.offset + reader.uleb();
       case form.refAddr:
         return reader.offset(unit.offsetSize);
+      case form.refAddrOfDwarf2:
+        return reader.u64Number();
       case form.gnuRefAlt:
       case form.refSup4:
       case form.refSup8:

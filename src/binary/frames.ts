@@ -1,4 +1,4 @@
-// Call frame information (.eh_frame): the code an entry covers, where the canonical frame address (CFA) is at an instruction.
+// Call frame information: the code an entry covers, where the canonical frame address (CFA) is at an instruction.
 
 import { lastAtOrBelow } from './debug-info.js';
 import type { Elf } from './elf.js';
@@ -19,18 +19,21 @@ interface Row {
   isExpression: boolean;
 }
 
-/** Finds frame information. Lists the entries of .eh_frame when first asked; holds the list. */
+/** Finds frame information. Lists the entries when first asked; holds the list. */
 export class Frames {
-  private readonly elf: Elf;
+  private readonly code: Elf;
+  private readonly debug: Elf;
   private entries: readonly FrameEntry[] | undefined;
 
-  constructor(elf: Elf) {
-    this.elf = elf;
+  /** `debug` is the separate debug file, or the binary again. */
+  constructor(code: Elf, debug: Elf) {
+    this.code = code;
+    this.debug = debug;
   }
 
   /** The entry whose code includes `at`. */
   entryAt(at: number): FrameEntry | undefined {
-    this.entries ??= readFrameEntries(this.elf);
+    this.entries ??= readFrameEntries(this.code, this.debug);
     const entry = this.entries[lastAtOrBelow(this.entries, at, (candidate) => candidate.low)];
     return entry !== undefined && at < entry.high ? entry : undefined;
   }
@@ -41,10 +44,9 @@ export class Frames {
       return { kind: 'unsupported', reason: 'the file has no frame information for this instruction' };
     }
     const row = { register: -1, offset: 0, isExpression: false };
-    const bytes = this.elf.contents('.eh_frame') ?? new Uint8Array(0);
-    const { common } = entry;
-    runInstructions(new Reader(bytes, '.eh_frame', common.start, common.end), common, row, 0, 1);
-    runInstructions(new Reader(bytes, '.eh_frame', entry.start, entry.end), common, row, entry.low, at);
+    const { common, section } = entry;
+    runInstructions(new Reader(section.bytes, section.name, common.start, common.end), common, row, 0, 1);
+    runInstructions(new Reader(section.bytes, section.name, entry.start, entry.end), common, row, entry.low, at);
     if (row.isExpression) return { kind: 'unsupported', reason: 'the frame address is given by an expression' };
     const register = generalRegisterOf(row.register);
     if (register === undefined) return { kind: 'unsupported', reason: `the frame base is register ${row.register}` };
@@ -54,7 +56,7 @@ export class Frames {
   /** Where exceptions re-enter the code around `at`; none if it handles no exceptions. */
   landingPadsAt(at: number): number[] {
     const entry = this.entryAt(at);
-    return entry?.table === undefined ? [] : readLandingPads(this.elf, entry.table, entry.low);
+    return entry?.table === undefined ? [] : readLandingPads(this.code, entry.table, entry.low);
   }
 }
 

@@ -1,4 +1,4 @@
-// Running one line-number program of .debug_line (DWARF 4 and 5): its files, and its rows in columns.
+// Running one line-number program of .debug_line (DWARF 2 to 5): its files, and its rows in columns.
 
 import { FastprobeError } from '../errors.js';
 import { skipForm } from './abbreviations.js';
@@ -57,9 +57,9 @@ export function readLineHeader(unit: Unit, offset: number): LineHeader {
   const end = reader.position + length;
   if (end > reader.end) throw reader.fail('a line table is longer than the section');
   const version = reader.u16();
-  if (version !== 4 && version !== 5) {
+  if (version < 2 || version > 5) {
     throw new FastprobeError('FASTPROBE_DEBUG_INFO_UNSUPPORTED', `a line table has version ${version}`, {
-      hint: 'compile with -gdwarf-5 or -gdwarf-4',
+      hint: 'compile with -gdwarf-5 or an older version',
     });
   }
   if (version === 5) reader.skip(2); // address and segment selector size
@@ -67,7 +67,7 @@ export function readLineHeader(unit: Unit, offset: number): LineHeader {
   const program = reader.position + headerLength;
   if (program > end) throw reader.fail("a line table's header is longer than the table");
   const minimumLength = reader.u8();
-  reader.skip(1); // operations per instruction: 1 except on VLIW machines
+  if (version >= 4) reader.skip(1); // operations per instruction: 1 except on VLIW machines
   const defaultIsStatement = reader.u8() !== 0;
   const lineBase = reader.s8();
   const lineRange = reader.u8();
@@ -94,7 +94,7 @@ export function readLineHeader(unit: Unit, offset: number): LineHeader {
 function readFiles4(reader: Reader, about: Unit['about']): string[] {
   const directories = [about.directory];
   for (let name = reader.text(); name !== ''; name = reader.text()) directories.push(joinPath(about.directory, name));
-  // Files count from 1 in DWARF 4.
+  // Files count from 1 before DWARF 5.
   const files = [joinPath(about.directory, about.name)];
   for (let name = reader.text(); name !== ''; name = reader.text()) {
     files.push(joinPath(directories[reader.uleb()] ?? '', name));

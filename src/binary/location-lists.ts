@@ -1,4 +1,4 @@
-// Location lists: where a variable is, range by range (.debug_loclists of DWARF 5, .debug_loc of DWARF 4).
+// Location lists: where a variable is, range by range (.debug_loclists of DWARF 5, .debug_loc before it).
 
 import { form } from './constants.js';
 import type { Die } from './die.js';
@@ -12,10 +12,18 @@ export interface LocationEntry {
   readonly expression: Uint8Array;
 }
 
+/** The form in which an attribute refers to a list; 0 if it has none or is an expression. */
+export function listFormOf(die: Die, attribute: number): number {
+  const ofForm = die.formOf(attribute);
+  // Before DWARF 4 an offset was written as a plain number.
+  const isNumber = die.unit.version < 4 && (ofForm === form.data4 || ofForm === form.data8);
+  return isNumber || ofForm === form.loclistx || ofForm === form.secOffset ? ofForm : 0;
+}
+
 /** The list an attribute refers to; undefined if the attribute is not a list. */
 export function locationListOf(die: Die, attribute: number): LocationEntry[] | undefined {
-  const ofForm = die.formOf(attribute);
-  if (ofForm !== form.loclistx && ofForm !== form.secOffset) return undefined;
+  const ofForm = listFormOf(die, attribute);
+  if (ofForm === 0) return undefined;
   const value = die.unsigned(attribute) ?? 0;
   if (die.unit.version < 5) return readLocations(die.unit, value);
   return readLocationList(die.unit, ofForm === form.loclistx ? die.unit.locationListOffset(value) : value);

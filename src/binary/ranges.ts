@@ -1,4 +1,4 @@
-// Which addresses an entry covers: DW_AT_low_pc/high_pc, DWARF 4 range lists and DWARF 5 range lists.
+// Which addresses an entry covers: DW_AT_low_pc/high_pc, .debug_ranges and, since DWARF 5, .debug_rnglists.
 
 import { at, form } from './constants.js';
 import type { Die } from './die.js';

@@ -1,8 +1,9 @@
 // The functions of one unit that have code, and the blocks and inlined functions inside them around an address.
 
-import { at, form, tag } from './constants.js';
+import { at, tag } from './constants.js';
 import type { DebugInfo } from './debug-info.js';
 import type { Die } from './die.js';
+import { listFormOf } from './location-lists.js';
 import { covers, type Range, rangesOf } from './ranges.js';
 import { damaged } from './reader.js';
 import type { Unit } from './units.js';
@@ -43,8 +44,7 @@ function scanFunctions(unit: Unit): UnitFunctions {
       const first = ranges[0];
       if (first !== undefined) list.push({ offset: die.offset, ranges, entry: die.address(at.entryPc) ?? first.low });
     } else if (!hasLocationLists && (die.tag === tag.variable || die.tag === tag.formalParameter)) {
-      const ofForm = die.formOf(at.location);
-      hasLocationLists = ofForm === form.secOffset || ofForm === form.loclistx;
+      hasLocationLists = listFormOf(die, at.location) !== 0;
     }
   }
   return { list, hasLocationLists };

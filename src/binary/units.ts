@@ -69,7 +69,7 @@ export class Unit {
       } else if (this.type !== unitType.compile && this.type !== unitType.partial) {
         refusal = `unit type ${this.type}`;
       }
-    } else if (this.version === 4) {
+    } else if (this.version >= 2 && this.version <= 4) {
       abbreviations = reader.offset(this.offsetSize);
       addressSize = reader.u8();
     } else refusal = `DWARF version ${this.version}`;
@@ -77,16 +77,15 @@ export class Unit {
     this.abbreviationOffset = abbreviations;
     this.root = reader.position;
     // Before DWARF 5 only the root entry tells.
-    if (refusal === undefined && this.version === 4 && this.rootDie().has(at.gnuDwoName)) refusal = isSplit;
+    if (refusal === undefined && this.version < 5 && this.rootDie().has(at.gnuDwoName)) refusal = isSplit;
     this.refusal = refusal;
   }
 
   get abbreviations(): AbbreviationTable {
     if (this.table === undefined) {
-      const key = `${this.abbreviationOffset}/${this.offsetSize}`;
+      const key = `${this.abbreviationOffset}/${this.offsetSize}/${this.version}`;
       const known = this.sections.abbreviations.get(key);
-      this.table =
-        known ?? readAbbreviations(this.sections.need('.debug_abbrev'), this.abbreviationOffset, this.offsetSize);
+      this.table = known ?? readAbbreviations(this.sections.need('.debug_abbrev'), this.abbreviationOffset, this);
       if (known === undefined) this.sections.abbreviations.set(key, this.table);
     }
     return this.table;
@@ -166,7 +165,7 @@ export function readUnits(sections: DebugSections): Unit[] {
   if (units.length > 0 && units.every((unit) => unit.refusal !== undefined)) {
     const why = [...reasons].join(', ');
     throw new FastprobeError('FASTPROBE_DEBUG_INFO_UNSUPPORTED', `the debug information is ${why}`, {
-      hint: 'compile with -gdwarf-5 or -gdwarf-4, without -gsplit-dwarf',
+      hint: 'compile with -gdwarf-5 or an older version, without -gsplit-dwarf',
     });
   }
   return units.filter((unit) => unit.refusal === undefined);

@@ -14,13 +14,19 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 export interface Variant {
   readonly optimise: '-O0' | '-O2';
-  readonly dwarf: 4 | 5;
+  readonly dwarf: 2 | 3 | 4 | 5;
   readonly pie: 'pie' | 'no-pie';
 }
 
 export const variants: readonly Variant[] = (['-O0', '-O2'] as const).flatMap((optimise) =>
   ([5, 4] as const).flatMap((dwarf) => (['pie', 'no-pie'] as const).map((pie) => ({ optimise, dwarf, pie }))),
 );
+
+/** What old compilers and some of today's write. */
+export const oldVariants: readonly Variant[] = [
+  { optimise: '-O2', dwarf: 3, pie: 'no-pie' },
+  { optimise: '-O0', dwarf: 2, pie: 'pie' },
+];
 
 export function nameOf(variant: Variant): string {
   return `gcc ${variant.optimise} DWARF ${variant.dwarf} ${variant.pie}`;

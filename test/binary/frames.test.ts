@@ -47,6 +47,7 @@ describe('frame addresses', () => {
     ...variants.map((variant) => [nameOf(variant), compileC(variant)] as const),
     ['gcc -O2 -fomit-frame-pointer', compileC(plain, '-fomit-frame-pointer')] as const,
     ['gcc -O0 -fno-omit-frame-pointer, C++', compileCxx({ ...plain, optimise: '-O0' })] as const,
+    ['gcc -O2, in .debug_frame', compileC(plain, '-fno-asynchronous-unwind-tables')] as const,
     ['libc', libc] as const,
   ])('are those of readelf in every row: %s', (_, path) => {
     const binary = openBinary(path);
@@ -93,7 +94,8 @@ describe('code ranges', () => {
   });
 
   it('come from symbols, then from debug information, where there are no frames', () => {
-    const noFrames = compileC(plain, '-fno-asynchronous-unwind-tables');
+    const noFrames = join(folder, 'no-frames');
+    run('objcopy', '--remove-section=.debug_frame', compileC(plain, '-fno-asynchronous-unwind-tables'), noFrames);
     const range = openBinary(compileC(plain)).functionsNamed('queue_push')[0]?.ranges[0];
     const binary = openBinary(noFrames);
     const [push] = binary.functionsNamed('queue_push');

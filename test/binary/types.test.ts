@@ -17,6 +17,7 @@ import {
   hasClang,
   hasGdb,
   nameOf,
+  oldVariants,
   type Variant,
   variants,
 } from './compile.js';
@@ -120,22 +121,23 @@ function namedTypes(path: string, isCxx: boolean): { query: string; type: Type }
 describe.skipIf(!hasGdb())('types against gdb', () => {
   let facts = 0;
   const clangs = hasClang() ? ['clang'] : [];
-  const cases = variants
-    .filter(({ optimise, pie }) => optimise === '-O0' && pie === 'pie')
-    .flatMap((variant) => [
-      { name: `system headers, ${nameOf(variant)}`, path: allTypes(variant), isCxx: false },
-      { name: `C, ${nameOf(variant)}`, path: compileC(variant), isCxx: false },
-      {
-        name: `C++, ${nameOf(variant)}`,
-        path: compileCxx(variant, '-fno-eliminate-unused-debug-types'),
-        isCxx: true,
-      },
-      ...clangs.map((clang) => ({
-        name: `system headers, clang DWARF ${variant.dwarf}`,
-        path: compile(clang, ['types.c'], [`-gdwarf-${variant.dwarf}`, '-fno-eliminate-unused-debug-types'], clang),
-        isCxx: false,
-      })),
-    ]);
+  const cases = [
+    ...variants.filter(({ optimise, pie }) => optimise === '-O0' && pie === 'pie'),
+    ...oldVariants,
+  ].flatMap((variant) => [
+    { name: `system headers, ${nameOf(variant)}`, path: allTypes(variant), isCxx: false },
+    { name: `C, ${nameOf(variant)}`, path: compileC(variant), isCxx: false },
+    {
+      name: `C++, ${nameOf(variant)}`,
+      path: compileCxx(variant, '-fno-eliminate-unused-debug-types'),
+      isCxx: true,
+    },
+    ...clangs.map((clang) => ({
+      name: `system headers, clang DWARF ${variant.dwarf}`,
+      path: compile(clang, ['types.c'], [`-gdwarf-${variant.dwarf}`, '-fno-eliminate-unused-debug-types'], clang),
+      isCxx: false,
+    })),
+  ]);
 
   it.each(cases)('sizes, members and enumerators: $name', ({ path, isCxx }) => {
     const named = namedTypes(path, isCxx);

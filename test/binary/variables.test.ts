@@ -16,6 +16,7 @@ import {
   hasClang,
   hasGdb,
   nameOf,
+  oldVariants,
   programs as sources,
   type Variant,
   variants,
@@ -29,7 +30,10 @@ const optimised: Variant = { optimise: '-O2', dwarf: 5, pie: 'pie' };
 const plain: Variant = { optimise: '-O0', dwarf: 5, pie: 'pie' };
 
 const programs = [
-  ...variants.map((variant) => ({ name: nameOf(variant), path: values(variant) })),
+  ...[...variants.filter(({ dwarf, pie }) => (dwarf === 5) === (pie === 'pie')), ...oldVariants].map((variant) => ({
+    name: nameOf(variant),
+    path: values(variant),
+  })),
   { name: 'two units, gcc -O2', path: compileC(optimised) },
   { name: 'two units, gcc -O0', path: compileC(plain) },
   {
