@@ -40,10 +40,11 @@ function readLocations(unit: Unit, offset: number): LocationEntry[] {
   const entries: LocationEntry[] = [];
   let { base } = unit.about;
   for (;;) {
-    const low = reader.u64Number();
-    const high = reader.u64Number();
+    // As in .debug_ranges: offsets wrap, and -1 says that a new base follows.
+    const low = reader.s64Number();
+    const high = reader.s64Number();
     if (low === 0 && high === 0) return entries;
-    if (low === tombstone) base = high;
+    if (low === -1) base = high;
     else entries.push({ low: base + low, high: base + high, expression: reader.chunk(reader.u16()) });
   }
 }

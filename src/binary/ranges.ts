@@ -36,10 +36,11 @@ function readRanges(unit: Unit, offset: number): Range[] {
   const ranges: Range[] = [];
   let { base } = unit.about;
   for (;;) {
-    const low = reader.u64Number();
-    const high = reader.u64Number();
+    // Offsets from the base wrap at 64 bits: Go's base may lie above its code. -1 says that a new base follows.
+    const low = reader.s64Number();
+    const high = reader.s64Number();
     if (low === 0 && high === 0) return ranges;
-    if (low === tombstone) base = high;
+    if (low === -1) base = high;
     else if (isCode(base + low, base + high)) ranges.push({ low: base + low, high: base + high });
   }
 }

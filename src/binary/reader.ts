@@ -101,6 +101,12 @@ export class Reader {
     return high > 0x1fffff ? tombstone : high * 0x1_0000_0000 + this.view.getUint32(start, true);
   }
 
+  /** A signed 64-bit number; beyond 2^53 only its size is right. */
+  s64Number(): number {
+    const start = this.take(8);
+    return this.view.getInt32(start + 4, true) * 0x1_0000_0000 + this.view.getUint32(start, true);
+  }
+
   /** A DWARF offset: 4 or 8 bytes as the unit's format says. */
   offset(size: 4 | 8): number {
     return size === 4 ? this.u32() : this.u64Number();

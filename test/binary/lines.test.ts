@@ -8,7 +8,7 @@ import { type Binary, openBinary } from '../../src/binary/binary.js';
 import { DebugInfo } from '../../src/binary/debug-info.js';
 import { Elf } from '../../src/binary/elf.js';
 import { rowFlag } from '../../src/binary/line-program.js';
-import { compileC, compileCxx, gdb, hasGdb, nameOf, oldVariants, programs, run, variants } from './compile.js';
+import { compileC, compileCxx, folder, gdb, hasGdb, nameOf, oldVariants, programs, run, variants } from './compile.js';
 
 const all = [...variants, ...oldVariants].flatMap((variant) => [
   { name: `C, ${nameOf(variant)}`, path: compileC(variant), sources: ['queue.c', 'calc.c', 'queue.h'] },
@@ -199,5 +199,16 @@ describe.skipIf(!hasGdb())('against gdb', () => {
   it('compared addresses too', () => {
     console.log(`addresses whose lines were compared with gdb: ${addresses}`);
     expect(addresses).toBeGreaterThan(5000);
+  });
+});
+
+describe('ranges', () => {
+  it('may lie below the base address of their unit', () => {
+    const path = join(folder, 'base-above');
+    run('gcc', '-no-pie', '-o', path, join(programs, 'base-above.s'));
+    const binary = openBinary(path);
+    const [main] = binary.symbols.named('main');
+    expect(binary.functionAt(main?.address ?? address(0))).toMatchObject({ name: 'main.main', source: 'debug-info' });
+    expect(binary.variablesAt(main?.address ?? address(0))).toEqual([]);
   });
 });
