@@ -58,7 +58,7 @@ function makeParts(elf: Elf, search: DebugFileSearch) {
   const functions = new Functions(info, symbols, finder, lines);
   const types = new Types(info, () => functions.names);
   const frames = new Frames(elf, separate ?? elf);
-  const variables = new Variables({ info, symbols, finder, lines, functions, frames, types });
+  const variables = new Variables({ code: elf, info, symbols, finder, lines, functions, frames, types });
   return { info, symbols, lines, functions, types, frames, variables };
 }
 

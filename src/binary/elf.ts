@@ -33,7 +33,7 @@ export interface Section {
 
 export const sectionType = { symbolTable: 2, noteTable: 7, noBits: 8, dynamicSymbols: 11 } as const;
 const sectionFlag = { alloc: 2, executable: 4, compressed: 0x800 } as const;
-const segmentType = { load: 1, interpreter: 3, note: 4 } as const;
+const segmentType = { load: 1, interpreter: 3, note: 4, threadLocal: 7 } as const;
 const pageSize = 4096;
 /** No deflate stream expands further, so a larger claim is a lie and not worth the memory. */
 const largestDeflateRatio = 1032;
@@ -53,6 +53,8 @@ export class Elf {
   readonly entry: Address;
   readonly interpreter: string | undefined;
   readonly segments: readonly Segment[];
+  /** What each thread gets a copy of; undefined without thread-local variables. */
+  readonly threadSegment: Segment | undefined;
   readonly sections: readonly Section[];
   readonly buildId: string | undefined;
   private readonly byName = new Map<string, Section>();
@@ -85,14 +87,17 @@ export class Elf {
     const segments: Segment[] = [];
     const notes: { offset: number; size: number }[] = [];
     let interpreter: string | undefined;
+    let threadSegment: Segment | undefined;
     if (segmentCount > 0 && segmentSize !== 56) throw damaged('ELF header', 54, 'the segment size is not 56');
     for (let index = 0; index < segmentCount; index++) {
       const { kind, segment } = readSegment(new Reader(bytes, 'program headers', programHeaders + index * 56));
       if (kind === segmentType.load) segments.push(segment);
       if (kind === segmentType.note) notes.push({ offset: segment.fileOffset, size: segment.fileSize });
+      if (kind === segmentType.threadLocal) threadSegment = segment;
       if (kind === segmentType.interpreter) interpreter = textAt(bytes, 'interpreter', segment.fileOffset);
     }
     this.segments = segments;
+    this.threadSegment = threadSegment;
     this.interpreter = interpreter;
     this.sections = this.readSections(sectionHeaders, sectionSize, sectionCount, nameIndex);
     for (const section of this.sections) {
@@ -151,6 +156,20 @@ export class Elf {
       this.inflated.set(section.index, plain);
     }
     return plain;
+  }
+
+  /** True for a program, also one that can be placed anywhere; false for a shared library. */
+  get isProgram(): boolean {
+    if (!this.isPie) return true;
+    const dynamic = this.contents('.dynamic');
+    if (dynamic === undefined) return false;
+    for (const reader = new Reader(dynamic, '.dynamic'); reader.position + 16 <= dynamic.length; ) {
+      const tag = reader.u64Number();
+      const value = reader.u64Number();
+      // DT_FLAGS_1 with DF_1_PIE: a library has no other sign that no linker leaves out.
+      if (tag === 0x6ffffffb) return Math.floor(value / 0x8000000) % 2 === 1;
+    }
+    return false;
   }
 
   /** The loaded section in which `at` lies, such as `.text` or `.plt`. */

@@ -1,6 +1,8 @@
 // DWARF expressions: decoded, brought to a small set of operations, and recognised where they are a plain place.
 
 import { type Address, address } from '../address.js';
+import { at, tag } from './constants.js';
+import { Die } from './die.js';
 import type { CfaRule } from './frames.js';
 import { Reader, tombstone } from './reader.js';
 import { type GeneralRegister, generalRegisterOf, isGeneralRegister, type Register, registerOf } from './registers.js';
@@ -71,6 +73,8 @@ export type ExpressionOp =
   | { readonly op: 'register'; readonly register: GeneralRegister; readonly offset: number }
   /** Replaces an address by the `size` bytes there, extended with zeros. */
   | { readonly op: 'load'; readonly size: number }
+  /** Keeps the lowest `size` bytes and extends them, with the sign or with zeros. */
+  | { readonly op: 'extend'; readonly size: number; readonly isSigned: boolean }
   | { readonly op: 'pick'; readonly index: number }
   | { readonly op: PlainOp };
 
@@ -80,6 +84,8 @@ export type Place =
   /** In memory at the register's value plus `offset`. */
   | { readonly kind: 'frame'; readonly base: GeneralRegister; readonly offset: number }
   | { readonly kind: 'address'; readonly address: Address }
+  /** In the thread's own memory: at its FS base plus `offset`, which is negative. */
+  | { readonly kind: 'thread'; readonly offset: number }
   /** Nowhere, but its value is known: the variable's bytes are the lowest ones of this number, which may be negative. */
   | { readonly kind: 'constant'; readonly value: bigint }
   /** What the operations leave on the stack is the value itself, or the address where it is. */
@@ -96,6 +102,8 @@ export interface ExpressionContext {
   cfa(): CfaRule;
   /** What DW_AT_frame_base of the function comes to. */
   frameBase(): Place;
+  /** Where the file's thread-local memory is from `offset` on. */
+  threadLocal(offset: number): Place;
 }
 
 /** What was read up to a DW_OP_piece or the end: operations, or one of the forms that are complete alone. */
@@ -103,6 +111,8 @@ interface Part {
   ops: ExpressionOp[];
   alone: Place | undefined;
   isValue: boolean;
+  /** True while the last value has a type of its own: only plain numbers are computed with. */
+  isTyped: boolean;
 }
 
 class Unsupported extends Error {}
@@ -111,13 +121,13 @@ class Unsupported extends Error {}
 export function placeOf(expression: Uint8Array, context: ExpressionContext): Place {
   const reader = new Reader(expression, 'DWARF expression');
   const pieces: { size: number; place: Place }[] = [];
-  let part: Part = { ops: [], alone: undefined, isValue: false };
+  let part = newPart();
   try {
     while (!reader.atEnd) {
       const opcode = reader.u8();
       if (opcode === 0x93) {
         pieces.push({ size: reader.uleb(), place: placeOfPart(part) });
-        part = { ops: [], alone: undefined, isValue: false };
+        part = newPart();
       } else readOperation(opcode, reader, context, part);
     }
   } catch (error) {
@@ -125,6 +135,10 @@ export function placeOf(expression: Uint8Array, context: ExpressionContext): Pla
     throw error;
   }
   return pieces.length > 0 ? { kind: 'pieces', pieces } : placeOfPart(part);
+}
+
+function newPart(): Part {
+  return { ops: [], alone: undefined, isValue: false, isTyped: false };
 }
 
 function placeOfPart({ ops, alone, isValue }: Part): Place {
@@ -141,6 +155,11 @@ function placeOfPart({ ops, alone, isValue }: Part): Place {
 
 function readOperation(opcode: number, reader: Reader, context: ExpressionContext, part: Part): void {
   const { ops } = part;
+  if (opcode === 0xa8 || opcode === 0xf7) {
+    convert(part, reader.uleb(), context.unit);
+    return;
+  }
+  if (part.isTyped && opcode !== 0x9f) throw new Unsupported(typed);
   const plain = plainOps[opcode];
   if (plain !== undefined) ops.push({ op: plain });
   else if (opcode >= 0x30 && opcode <= 0x4f) ops.push({ op: 'push', value: BigInt(opcode - 0x30) });
@@ -184,6 +203,10 @@ function readOther(opcode: number, reader: Reader, context: ExpressionContext, p
       return;
     case 0x96: // nop
       return;
+    case 0x9b: // form_tls_address
+    case 0xe0: // GNU_push_tls_address
+      part.alone = threadLocal(ops, context);
+      return;
     case 0x9c: // call_frame_cfa
       ops.push(onCfa(context.cfa()));
       return;
@@ -198,27 +221,25 @@ function readOther(opcode: number, reader: Reader, context: ExpressionContext, p
   }
 }
 
+const signedEncodings: ReadonlySet<number> = new Set([5, 6]);
+const unsignedEncodings: ReadonlySet<number> = new Set([1, 2, 7, 8, 16]);
 const entryValue = 'it is known only as what it was when the function was entered';
 const typed = 'its expression computes with typed values';
 const refusals: Readonly<Record<number, string>> = {
   40: 'its expression branches', // bra
   47: 'its expression branches', // skip
-  155: 'it is thread-local', // form_tls_address
   157: 'it is in parts that are not whole bytes', // bit_piece
   160: 'it is a pointer to something that was optimised away', // implicit_pointer
   163: entryValue,
   164: typed, // const_type
   165: typed, // regval_type
   166: typed, // deref_type
-  168: typed, // convert
   169: typed, // reinterpret
-  224: 'it is thread-local', // GNU_push_tls_address
   242: 'it is a pointer to something that was optimised away', // GNU_implicit_pointer
   243: entryValue, // GNU_entry_value
   244: typed, // GNU_const_type
   245: typed, // GNU_regval_type
   246: typed, // GNU_deref_type
-  247: typed, // GNU_convert
   249: typed, // GNU_reinterpret
   250: 'it is known only from the arguments of a call', // GNU_parameter_ref
   253: 'a value of it is not known', // GNU_uninit / GNU_variable_value
@@ -278,6 +299,27 @@ function onFrame(base: Place, offset: number): ExpressionOp {
   }
   if (base.kind === 'frame') return { op: 'register', register: base.base, offset: base.offset + offset };
   throw new Unsupported(base.kind === 'unsupported' ? base.reason : "the function's frame base is too complex");
+}
+
+/** DW_OP_convert to the base type at `offset` of the unit, or back to a plain number if that is 0. */
+function convert(part: Part, offset: number, unit: Unit): void {
+  part.isTyped = offset !== 0;
+  if (offset === 0) return;
+  const type = new Die(unit, unit.offset + offset);
+  const encoding = type.unsigned(at.encoding) ?? 0;
+  const size = type.unsigned(at.byteSize) ?? 0;
+  const isSigned = signedEncodings.has(encoding);
+  if (type.tag !== tag.baseType || size < 1 || size > 8 || (!isSigned && !unsignedEncodings.has(encoding))) {
+    throw new Unsupported(typed);
+  }
+  // A value that was narrowed before is already extended to all 64 bits as its own type says.
+  if (size < 8) part.ops.push({ op: 'extend', size, isSigned });
+}
+
+function threadLocal(ops: readonly ExpressionOp[], context: ExpressionContext): Place {
+  const [offset] = ops;
+  if (offset?.op !== 'push' || ops.length > 1) throw new Unsupported('its place in thread-local memory is computed');
+  return context.threadLocal(Number(offset.value));
 }
 
 /** Adds to what was pushed last, at once where it can be seen. */

@@ -4,6 +4,7 @@ import { type Address, address } from '../address.js';
 import { at } from './constants.js';
 import type { DebugInfo } from './debug-info.js';
 import type { Die } from './die.js';
+import type { Elf } from './elf.js';
 import { type ExpressionContext, littleEndian, type Place, placeOf } from './expressions.js';
 import type { Frames } from './frames.js';
 import type { Functions } from './functions.js';
@@ -28,6 +29,7 @@ export type Location =
   | { readonly kind: 'optimised-out'; readonly availableAt: readonly AvailableRange[] };
 
 export interface LocationParts {
+  readonly code: Elf;
   readonly info: DebugInfo;
   readonly symbols: Symbols;
   readonly finder: FunctionFinder;
@@ -96,9 +98,23 @@ export class Locations {
     }
     const linkage = info.inherited(declaration, (from) => from.text(at.linkageName)) ?? name;
     const symbol = symbols.named(linkage).find((each) => each.binding !== 'local');
-    if (symbol?.kind === 'tls') return { kind: 'unsupported', reason: 'it is thread-local' };
+    // A thread-local symbol's value is its offset in the block.
+    if (symbol?.kind === 'tls') return this.threadLocal(Number(symbol.address));
     if (symbol !== undefined) return { kind: 'address', address: symbol.address };
     return { kind: 'unsupported', reason: 'it is declared here but defined in another library' };
+  }
+
+  /**
+   * Thread-local memory of a program ends at the FS base (AMD64 supplement, "TLS variant II"); a library's is found only
+   * through tables of the C library.
+   */
+  private threadLocal(offset: number): Extract<Place, { kind: 'thread' | 'unsupported' }> {
+    const { code } = this.parts;
+    const block = code.threadSegment;
+    if (block === undefined || !code.isProgram)
+      return { kind: 'unsupported', reason: 'it is a thread-local variable of a shared library' };
+    const alignment = Math.max(block.alignment, 1);
+    return { kind: 'thread', offset: offset - Math.ceil(block.memorySize / alignment) * alignment };
   }
 
   private context(unit: Unit, place: number): ExpressionContext {
@@ -106,6 +122,7 @@ export class Locations {
     const context: ExpressionContext = {
       unit,
       cfa: () => frames.cfaAt(place),
+      threadLocal: (offset) => this.threadLocal(offset),
       frameBase: () => {
         const entry = finder.at(place);
         const die = entry && info.dieAt(entry.offset);

@@ -108,6 +108,10 @@ def evaluate(ops):
     elif op == "push-address": stack.append(int(each["address"]) + bias)
     elif op == "register": stack.append(number(each["register"]) + each["offset"] & wrap)
     elif op == "load": stack.append(int.from_bytes(read(stack.pop(), each["size"]), "little"))
+    elif op == "extend":
+      mask = (1 << 8 * each["size"]) - 1
+      kept = stack.pop() & mask
+      stack.append((kept - mask - 1 if each["isSigned"] and kept > mask >> 1 else kept) & wrap)
     elif op == "pick": stack.append(stack[-1 - each["index"]])
     elif op == "dup": stack.append(stack[-1])
     elif op == "drop": stack.pop()

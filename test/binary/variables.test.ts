@@ -17,6 +17,7 @@ import {
   hasGdb,
   nameOf,
   oldVariants,
+  run,
   programs as sources,
   type Variant,
   variants,
@@ -188,16 +189,32 @@ describe('variables', () => {
     }
   });
 
-  it('that are unknown or thread-local say so', () => {
+  it('of a thread are where its instructions take them from', () => {
+    for (const variant of variants) {
+      const path = values(variant);
+      const program = openBinary(path);
+      const [main] = program.functionsNamed('main');
+      const code = run('objdump', '-d', path);
+      const written = [...code.matchAll(/%fs:0x(f{8}\w+)/g)].map((match) => BigInt.asIntN(64, BigInt(`0x${match[1]}`)));
+      const locations = ['thread_mark', 'thread_calls'].map(
+        (name) => program.variableAt(main?.bodyStart ?? address(0), name).location,
+      );
+      // Variables with a value come before those without.
+      const offsets = [...new Set(written)].sort((a, b) => Number(a - b)).map(Number);
+      expect(locations).toEqual(offsets.map((offset) => ({ kind: 'thread', offset })));
+    }
+    const library = openBinary(compileC(plain, '-shared', '-fPIC'));
+    const [push] = library.functionsNamed('queue_push');
+    expect(library.variableAt(push?.bodyStart ?? address(0), 'last_id').location).toEqual({
+      kind: 'unsupported',
+      reason: 'it is a thread-local variable of a shared library',
+    });
+  });
+
+  it('that are unknown say so', () => {
     expect(() => binary.variableAt(at('main'), 'pionter')).toThrow(
       expect.objectContaining({ code: 'FASTPROBE_VARIABLE_UNKNOWN', hint: expect.stringContaining("'pointer'") }),
     );
-    const two = openBinary(compileC(plain));
-    const [push] = two.functionsNamed('queue_push');
-    expect(two.variableAt(push?.bodyStart ?? address(0), 'last_id').location).toEqual({
-      kind: 'unsupported',
-      reason: 'it is thread-local',
-    });
     const both = openBinary(compile('gcc', ['private-a.c', 'private-b.c', 'private-main.c'], ['-O0'], 'private'));
     const [main] = both.functionsNamed('main');
     expect(() => both.variableAt(main?.bodyStart ?? address(0), 'counter')).toThrow(

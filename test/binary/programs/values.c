@@ -36,6 +36,9 @@ extern const char *const greeting;
 const char *const greeting = "hello";
 static int grid[3][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}};
 
+static __thread char thread_mark = 'm';
+__thread long thread_calls __attribute__((aligned(32)));
+
 static inline __attribute__((always_inline)) int square(int value) {
   int result = value * value;
   counter += result & 1;
@@ -116,6 +119,7 @@ __attribute__((noinline)) static long pressure(long a, long b, long c, long d, l
 
 __attribute__((noinline)) static int recurse(int depth, char **names) {
   int before = counter;
+  thread_calls += thread_mark++;
   if (depth == 0) return before;
   int inner = recurse(depth - 1, names);
   return inner + before + (names[0] != NULL);
