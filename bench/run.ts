@@ -1,6 +1,7 @@
 // npm run bench [-- name…]: runs the named benchmarks, or all, and prints their tables.
 
 const benchmarks: Record<string, () => Promise<{ run(): Promise<void> }>> = {
+  binary: () => import('./binary.js'),
   target: () => import('./target.js'),
 };
 

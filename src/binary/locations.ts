@@ -23,10 +23,11 @@ export interface AvailableRange {
   readonly lastLine: number | undefined;
 }
 
-/** Where a variable is at one address. */
+/** Where a variable is at one address; for one that can't be had there, where in its scope it can. */
 export type Location =
-  | Exclude<Place, { kind: 'nowhere' }>
-  | { readonly kind: 'optimised-out'; readonly availableAt: readonly AvailableRange[] };
+  | Exclude<Place, { kind: 'nowhere' | 'unsupported' }>
+  | { readonly kind: 'optimised-out'; readonly availableAt: readonly AvailableRange[] }
+  | { readonly kind: 'unsupported'; readonly reason: string; readonly availableAt: readonly AvailableRange[] };
 
 export interface LocationParts {
   readonly code: Elf;
@@ -78,14 +79,14 @@ export class Locations {
       if (value !== undefined) return { kind: 'constant', value };
       const bytes = from.block(at.constValue);
       if (bytes !== undefined) return { kind: 'constant', value: littleEndian(bytes) };
-      return { kind: 'unsupported', reason: 'its constant value has an unknown form' };
+      return unsupported('its constant value has an unknown form');
     }
     const expressions = locationListOf(from, at.location);
     const expression = expressions === undefined ? from.block(at.location) : entryAt(expressions, place)?.expression;
     const found = expression && placeOf(expression, this.context(from.unit, place));
-    if (found === undefined || found.kind === 'nowhere')
-      return optimisedOut(this.available(expressions ?? [], from.unit, scope));
-    return found;
+    if (found !== undefined && found.kind !== 'nowhere' && found.kind !== 'unsupported') return found;
+    const availableAt = this.available(expressions ?? [], from.unit, scope);
+    return found?.kind === 'unsupported' ? { ...found, availableAt } : optimisedOut(availableAt);
   }
 
   /** An `extern` declaration: the definition in another unit, or else the symbol's address. */
@@ -101,18 +102,17 @@ export class Locations {
     // A thread-local symbol's value is its offset in the block.
     if (symbol?.kind === 'tls') return this.threadLocal(Number(symbol.address));
     if (symbol !== undefined) return { kind: 'address', address: symbol.address };
-    return { kind: 'unsupported', reason: 'it is declared here but defined in another library' };
+    return unsupported('it is declared here but defined in another library');
   }
 
   /**
    * Thread-local memory of a program ends at the FS base (AMD64 supplement, "TLS variant II"); a library's is found only
    * through tables of the C library.
    */
-  private threadLocal(offset: number): Extract<Place, { kind: 'thread' | 'unsupported' }> {
+  private threadLocal(offset: number): Extract<Location, { kind: 'thread' | 'unsupported' }> {
     const { code } = this.parts;
     const block = code.threadSegment;
-    if (block === undefined || !code.isProgram)
-      return { kind: 'unsupported', reason: 'it is a thread-local variable of a shared library' };
+    if (block === undefined || !code.isProgram) return unsupported('it is a thread-local variable of a shared library');
     const alignment = Math.max(block.alignment, 1);
     return { kind: 'thread', offset: offset - Math.ceil(block.memorySize / alignment) * alignment };
   }
@@ -155,6 +155,10 @@ export class Locations {
         ...this.parts.lines.linesBetween(low, high),
       }));
   }
+}
+
+function unsupported(reason: string): Extract<Location, { kind: 'unsupported' }> {
+  return { kind: 'unsupported', reason, availableAt: [] };
 }
 
 function optimisedOut(availableAt: readonly AvailableRange[]): Location {
