@@ -106,7 +106,10 @@ function readFiles4(reader: Reader, about: Unit['about']): string[] {
 
 function readFiles5(reader: Reader, unit: Unit, offsetSize: 4 | 8): string[] {
   const compilation = unit.about.directory;
-  const directories = readEntries5(reader, unit, offsetSize).map(({ path }) => joinPath(compilation, path));
+  // The first is the compilation's own, which may be relative too.
+  const directories = readEntries5(reader, unit, offsetSize).map(({ path }, index) =>
+    joinPath(index === 0 ? '' : compilation, path),
+  );
   return readEntries5(reader, unit, offsetSize).map(({ path, directory }) =>
     joinPath(directories[directory] ?? compilation, path),
   );

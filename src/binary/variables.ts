@@ -103,8 +103,8 @@ export class Variables {
   }
 
   /**
-   * The variables of one scope, also those that the compiler left only in the abstract function. `completed` has the
-   * abstract ones for which this scope or one in it has an entry.
+   * The variables of one scope, also those that the compiler left only in the abstract function. `completed` has
+   * those that were met, and the abstract ones for which this scope or one in it has an entry.
    */
   private entriesOf(scope: Scope, completed: Set<number>): Found[] {
     const { info } = this.parts;
@@ -119,6 +119,7 @@ export class Variables {
     for (const child of from.children()) {
       if (child.tag !== tag.variable && child.tag !== tag.formalParameter) continue;
       if (completed.has(child.offset)) continue;
+      completed.add(child.offset);
       const origin = child.reference(at.abstractOrigin);
       if (origin !== undefined) completed.add(origin);
       const name = this.parts.info.nameOf(child);

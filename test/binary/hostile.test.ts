@@ -1,14 +1,15 @@
 // Damaged files: cut off, with flipped bits, with random numbers in their headers. Only our own errors, and soon.
 
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { address } from '../../src/address.js';
-import { Binary } from '../../src/binary/binary.js';
+import { Binary, openBinary } from '../../src/binary/binary.js';
 import { Elf } from '../../src/binary/elf.js';
 import { sizeOf, strip, typeText } from '../../src/binary/type-text.js';
 import type { Type } from '../../src/binary/types.js';
 import { FastprobeError } from '../../src/errors.js';
-import { compile, compileC, flagsOf, type Variant } from './compile.js';
+import { compile, compileC, flagsOf, folder, programs, run, type Variant } from './compile.js';
 
 const seed = Number(process.env.FASTPROBE_SEED ?? 20240229);
 const copies = Number(process.env.FASTPROBE_HOSTILE ?? 150);
@@ -87,7 +88,7 @@ function interrogate(bytes: Uint8Array, places: readonly bigint[], names: readon
 const plain: Variant = { optimise: '-O2', dwarf: 5, pie: 'pie' };
 const victims = [
   { name: 'DWARF 5', path: compile('gcc', ['values.c'], flagsOf(plain), 'hostile') },
-  { name: 'DWARF 4', path: compileC({ ...plain, dwarf: 4 }) },
+  { name: 'DWARF 4', path: compileC({ ...plain, dwarf: 4 }, '-fno-asynchronous-unwind-tables') },
   { name: 'C++', path: compile('g++', ['exceptions.cc'], flagsOf(plain), 'hostile-cxx') },
 ];
 
@@ -133,8 +134,14 @@ describe('damaged files', () => {
     it(`${name}: cut off anywhere`, () => {
       const below = random(seed + index);
       let refusals = 0;
-      for (let copy = 0; copy < copies / 3; copy++)
-        refusals += judge(whole.subarray(0, below(whole.length)), `cut ${copy}`);
+      for (let copy = 0; copy < copies / 3; copy++) {
+        const length = below(whole.length);
+        refusals += judge(whole.subarray(0, length), `cut ${copy}`);
+        // The tables that lead to all else are at the end: keep them, and lose what lies between.
+        const hole = Buffer.from(whole);
+        hole.fill(0, length, Math.min(whole.length, length + below(whole.length / 4)));
+        refusals += judge(hole, `hole ${copy}`);
+      }
       expect(refusals).toBeGreaterThan(0);
     });
 
@@ -169,4 +176,31 @@ describe('damaged files', () => {
       }
     });
   }
+});
+
+describe('debug information that refers to itself', () => {
+  const path = join(folder, 'rings');
+  run('gcc', '-no-pie', '-o', path, join(programs, 'rings.s'));
+  const binary = openBinary(path);
+  const [main] = binary.functionsNamed('main');
+  const variables = binary.variablesAt(main?.entry ?? address(0));
+
+  it('ends, with a reason', () => {
+    expect(variables.map(({ name }) => name)).toEqual(['of_a', 'of_b', 'of_c', 'of_d', 'of_e', 'of_f', 'of_s']);
+    for (const { type, location } of variables) {
+      explore(type, 5);
+      expect(location).toMatchObject({ kind: 'unsupported', reason: "the function's frame base refers to itself" });
+    }
+    expect(variables.map(({ type }) => sizeOf(type))).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      8,
+      undefined,
+      undefined,
+      8,
+    ]);
+    expect(strip(binary.typeNamed('a'))).toEqual({ kind: 'unsupported', reason: 'its typedefs have no end' });
+    expect(main?.name).toBe('main');
+  });
 });

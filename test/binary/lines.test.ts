@@ -1,5 +1,6 @@
 // Line tables against objdump, row by row; sites of lines and functions against gdb's breakpoints, line by line.
 
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -199,6 +200,17 @@ describe.skipIf(!hasGdb())('against gdb', () => {
   it('compared addresses too', () => {
     console.log(`addresses whose lines were compared with gdb: ${addresses}`);
     expect(addresses).toBeGreaterThan(5000);
+  });
+});
+
+describe('paths', () => {
+  it('begin with the directory of the compilation, also if that is relative', () => {
+    for (const dwarf of [4, 5]) {
+      const path = join(folder, `relative${dwarf}`);
+      const flags = ['-g', `-gdwarf-${dwarf}`, `-fdebug-prefix-map=${programs}=./src`, '-o', path];
+      execFileSync('gcc', [...flags, 'values.c'], { cwd: programs });
+      expect(openBinary(path).sitesOfLine('src/values.c', 60).file).toBe('src/values.c');
+    }
   });
 });
 
