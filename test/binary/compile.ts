@@ -22,6 +22,9 @@ export const variants: readonly Variant[] = (['-O0', '-O2'] as const).flatMap((o
   ([5, 4] as const).flatMap((dwarf) => (['pie', 'no-pie'] as const).map((pie) => ({ optimise, dwarf, pie }))),
 );
 
+/** Half of them, in which every choice still occurs, for what takes long. */
+export const fewVariants = variants.filter(({ dwarf, pie }) => (dwarf === 5) === (pie === 'pie'));
+
 /** What old compilers and some of today's write. */
 export const oldVariants: readonly Variant[] = [
   { optimise: '-O2', dwarf: 3, pie: 'no-pie' },
