@@ -27,7 +27,8 @@ export const errorCodes = {
   FASTPROBE_LAUNCH_FAILED: 'The program could not be started.',
   FASTPROBE_TRACER_LOST: 'The task that traces the target was killed.',
   FASTPROBE_SYSTEM: 'A system call of fastprobe itself failed.',
-  FASTPROBE_DECODER_UNUSABLE: 'The instruction decoder could not be loaded, or is not the build fastprobe was made for.',
+  FASTPROBE_DECODER_UNUSABLE:
+    'The instruction decoder could not be loaded, or is not the build fastprobe was made for.',
   FASTPROBE_OUT_OF_REACH: 'Code at one address cannot refer to another address with the bits it has for it.',
   FASTPROBE_BINARY_UNREADABLE: 'The file of a program or library can not be read.',
   FASTPROBE_NOT_X86_64_ELF: 'The file is not an ELF program or shared library for x86-64.',

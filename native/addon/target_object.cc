@@ -201,8 +201,8 @@ TargetObject::TargetObject(const Napi::CallbackInfo& info) : ObjectWrap(info), l
   };
   link_->task = TracerTask::start(body, ended);
 
-  // A worker that ends, or Node that exits, leaves no target attached behind. It waits for the task, which may be using
-  // buffers that go with the worker.
+  // A worker that ends, or Node that has nothing more to do, leaves no target attached behind. It waits for the task, which
+  // may be using buffers that go with the worker. process.exit() does not come here; then the task's death signal does it.
   link_->cleanup = std::make_unique<CleanupHook>(env.AddCleanupHook(std::function<void()>([weak = std::weak_ptr<Link>(link_)] {
     const auto link = weak.lock();
     if (!link || link->ended) return;

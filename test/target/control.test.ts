@@ -346,9 +346,9 @@ describe('events', () => {
     const target = await attach(program.pid);
     for (let round = 0; round < 20; round++) {
       await target.stop();
-      const other = spawn('sh', ['-c', 'exit 9']);
+      const exit = once(spawn('sh', ['-c', 'exit 9']), 'exit');
       await target.resume();
-      expect(await once(other, 'exit')).toEqual([9, null]);
+      expect(await exit).toEqual([9, null]);
     }
     program.child.stdin.end();
     expect(await target.exited).toEqual({ exitCode: 3, signal: null });

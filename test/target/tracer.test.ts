@@ -14,6 +14,12 @@ const library = join(import.meta.dirname, '..', '..', 'dist', 'src', 'index.js')
 const status = (pid: number) => readFileSync(`/proc/${pid}/status`, 'utf8');
 const tracerOf = (pid: number) => Number(/^TracerPid:\t(\d+)$/m.exec(status(pid))?.[1]);
 
+/** The tracer task ends a moment after whoever it served. */
+async function untraced(pid: number): Promise<void> {
+  for (let patience = 200; tracerOf(pid) !== 0 && patience > 0; patience--) await delay(5);
+  expect(tracerOf(pid)).toBe(0);
+}
+
 /** Clock ticks of CPU time that a process has used. */
 function ticksOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
@@ -50,8 +56,7 @@ describe('the tracer task', () => {
     const worker = new Worker(victim, { argv: [String(program.pid)], stdout: true });
     for (let patience = 200; tracerOf(program.pid) === 0 && patience > 0; patience--) await delay(5);
     await worker.terminate();
-    for (let patience = 200; tracerOf(program.pid) !== 0 && patience > 0; patience--) await delay(5);
-    expect(tracerOf(program.pid)).toBe(0);
+    await untraced(program.pid);
     expect(JSON.parse((await program.finish()).last)).toMatchObject({ errors: 0 });
   });
 
@@ -66,7 +71,7 @@ describe('the tracer task', () => {
       setTimeout(() => process.exit(9), 50);`;
     const node = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' });
     expect((await once(node, 'exit'))[0]).toBe(9);
-    expect(tracerOf(program.pid)).toBe(0);
+    await untraced(program.pid);
     expect(JSON.parse((await program.finish()).last)).toMatchObject({ errors: 0 });
   });
 
