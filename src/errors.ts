@@ -42,6 +42,10 @@ export const errorCodes = {
   FASTPROBE_FUNCTION_UNKNOWN: 'No function of the binary has this name.',
   FASTPROBE_VARIABLE_UNKNOWN: 'No variable of this name is visible there.',
   FASTPROBE_TYPE_UNKNOWN: 'No type of the binary has this name.',
+  FASTPROBE_EXPRESSION_SYNTAX: 'An expression is not written as C has it.',
+  FASTPROBE_EXPRESSION_TYPE: 'The types in an expression do not fit together.',
+  FASTPROBE_EXPRESSION_UNSUPPORTED: 'An expression is good C, but uses something that fastprobe can not compile.',
+  FASTPROBE_OPTIMISED_OUT: 'The variable has no value at this place: the compiler optimised it away.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;
