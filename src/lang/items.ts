@@ -83,7 +83,11 @@ export class Items {
   private load(type: Type, place: Place | Computed, span: Span, bits: Item['bits']): Value {
     if (bits !== undefined) return this.bitField(type, place, span, bits);
     if (strip(type).kind === 'array') return addressOf(this.inMemory(place, span), span);
-    return loaded(place, this.kindOf(type, span), span);
+    const kind = this.kindOf(type, span);
+    if (place.in === 'register' && place.offset + kind.width / 8 > 8) {
+      throw this.complaints.unsupported(span, 'it is in more than one register here', 'choose another line');
+    }
+    return loaded(place, kind, span);
   }
 
   private inMemory(place: Place | Computed, span: Span) {
