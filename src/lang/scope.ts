@@ -6,6 +6,7 @@ import { strip } from '../binary/type-text.js';
 import type { Type } from '../binary/types.js';
 import type { Variable } from '../binary/variables.js';
 import { FastprobeError } from '../errors.js';
+import { headerTypes } from './c-types.js';
 import type { TypeNames } from './parse.js';
 
 /** What an expression may refer to. Unknown names are refused with the errors of src/binary, which suggest others. */
@@ -23,7 +24,7 @@ export function scopeAt(binary: Binary, address: Address, options: { readonly fr
   // As in C, a variable hides a type of its name. `struct item` does not make `item` a type.
   const isType = (name: string) => {
     if (found(() => variable(name), 'FASTPROBE_VARIABLE_UNKNOWN')) return false;
-    return found(() => type(name), 'FASTPROBE_TYPE_UNKNOWN');
+    return Object.hasOwn(headerTypes, name) || found(() => type(name), 'FASTPROBE_TYPE_UNKNOWN');
   };
   return { address, variable, type, isType };
 }
