@@ -46,12 +46,12 @@ export function fixedRegisters(typed: Typed): RegisterSet {
  * unless saved. For a value, its result register counts as one of them.
  */
 export function scratchNeeded(typed: Typed, surroundings: Surroundings = {}): number {
-  return measured(typed, surroundings, 0);
+  return measured(typed, surroundings, false);
 }
 
 /** How many scratch registers the code can make use of: with these, a local that is read twice is loaded once. */
 export function scratchWanted(typed: Typed, surroundings: Surroundings = {}): number {
-  return measured(typed, surroundings, Number.POSITIVE_INFINITY);
+  return measured(typed, surroundings, true);
 }
 
 /** True if a load may fault: one through a pointer or index that is computed. Divisions are checked by code instead. */
@@ -137,7 +137,7 @@ function movedHomes(
 }
 
 /** Compiles for a machine with all registers free, and counts. */
-function measured(typed: Typed, surroundings: Surroundings, slots: number): number {
+function measured(typed: Typed, surroundings: Surroundings, isKeeping: boolean): number {
   const { value } = typed;
   const saved = surroundings.saved ?? noRegisters;
   const fixed = fixedRegistersOf(value);
@@ -153,18 +153,24 @@ function measured(typed: Typed, surroundings: Surroundings, slots: number): numb
     onFault: label,
   };
   const homes = homesOf(value, machine);
-  const order = registers.filter((each) => each !== rsp && !hasRegister(fixed, each) && !homes.includes(each));
-  const count = (emit: Emit) => {
-    const pool = new Pool(order);
-    const moved = movedHomes(code, machine, pool, fixed, homes);
-    const inReach = () => surroundings.globalsInReach !== false;
-    emit(new Evaluation({ code, machine: moved, pool, slots, inReach }, value), value);
-    return pool.most;
+  // The target's values are not spared here: it is for the caller to save those it has no room for.
+  const order = registers.filter((each) => each !== rsp && !hasRegister(fixed, each));
+  const inReach = () => surroundings.globalsInReach !== false;
+  const most = (slots: number) => {
+    const counts = ['condition', 'value'].map((form) => {
+      const pool = new Pool(order);
+      const moved = movedHomes(code, machine, pool, fixed, homes);
+      const run = new Evaluation({ code, machine: moved, pool, slots, inReach }, value);
+      if (form === 'condition') run.condition(value, label);
+      else run.value(widened(value), order[0] ?? rsp);
+      return pool.most;
+    });
+    return Math.max(...counts);
   };
   try {
-    const asCondition = count((run, each) => run.condition(each, label));
-    const asValue = count((run, each) => run.value(widened(each), order[0] ?? rsp));
-    return Math.max(asCondition, asValue) + registersIn(fixed).length;
+    const needed = most(0);
+    const wanted = isKeeping ? most(order.length - needed) : 0;
+    return Math.max(needed, wanted) + registersIn(fixed).length;
   } catch (error) {
     if (error instanceof PoolEmpty) throw tooFew(typed, 'the processor has too few registers for it');
     throw error;

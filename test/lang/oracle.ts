@@ -103,7 +103,21 @@ export function randomSurroundings(random: Random, typed: Typed, isNear: boolean
     random,
     registers.filter((each) => each !== rsp),
   );
-  const saved = random.chance(0.5) ? [] : others.slice(0, 1 + random.below(4));
+  for (let count = random.chance(0.5) ? 0 : 1 + random.below(4); count < others.length; count += 3) {
+    const around = surroundingsWith(random, typed, isNear, others, others.slice(0, count));
+    if (around !== undefined) return around;
+  }
+  throw new Error(`no registers for ${typed.text}`);
+}
+
+/** Undefined if what the expression reads leaves too few registers: more must be saved then. */
+function surroundingsWith(
+  random: Random,
+  typed: Typed,
+  isNear: boolean,
+  others: readonly Register[],
+  saved: readonly Register[],
+): Surroundings | undefined {
   const savedSet = registerSet(...saved);
   const fixed = fixedRegisters(typed);
   const homes = registersRead(typed) & ~savedSet;
@@ -116,6 +130,7 @@ export function randomSurroundings(random: Random, typed: Typed, isNear: boolean
     if (usable() >= Math.max(needed, 1)) break;
     if (isUsable(each)) scratch.add(each);
   }
+  if (usable() < scratchNeeded(typed, { saved: savedSet, globalsInReach: isNear })) return undefined;
   const list = shuffled(random, [...scratch]);
   return { saved, scratch: list, to: random.pick(list), isCondition: random.chance(0.4) };
 }
