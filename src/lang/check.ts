@@ -61,6 +61,17 @@ class Checker {
   }
 
   item(node: Node): Item {
+    const item = this.made(node);
+    // Asked for more than once in nested conditionals: without memory, that would double with each level.
+    let known: Value | undefined;
+    const value = () => {
+      known ??= item.value();
+      return known;
+    };
+    return { ...item, value };
+  }
+
+  private made(node: Node): Item {
     const { span } = node;
     switch (node.kind) {
       case 'integer': {

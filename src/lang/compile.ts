@@ -25,6 +25,8 @@ export type { FaultPoint, Machine } from './compile/machine.js';
 
 /** What the number of registers depends on, besides the expression. */
 export interface Surroundings {
+  /** What will be made of it; a condition may need no register at all. */
+  readonly as: 'condition' | 'value';
   /** The registers whose target's value is saved on the stack; none unless given. */
   readonly saved?: RegisterSet;
   /** False if the code will be more than 2 GB away from the program's globals. */
@@ -45,12 +47,12 @@ export function fixedRegisters(typed: Typed): RegisterSet {
  * How many scratch registers the code can't do without, the fixed ones included, those in {@link registersRead} not counted
  * unless saved. For a value, its result register counts as one of them.
  */
-export function scratchNeeded(typed: Typed, surroundings: Surroundings = {}): number {
+export function scratchNeeded(typed: Typed, surroundings: Surroundings): number {
   return measured(typed, surroundings, false);
 }
 
 /** How many scratch registers the code can make use of: with these, a local that is read twice is loaded once. */
-export function scratchWanted(typed: Typed, surroundings: Surroundings = {}): number {
+export function scratchWanted(typed: Typed, surroundings: Surroundings): number {
   return measured(typed, surroundings, true);
 }
 
@@ -157,15 +159,12 @@ function measured(typed: Typed, surroundings: Surroundings, isKeeping: boolean):
   const order = registers.filter((each) => each !== rsp && !hasRegister(fixed, each));
   const inReach = () => surroundings.globalsInReach !== false;
   const most = (slots: number) => {
-    const counts = ['condition', 'value'].map((form) => {
-      const pool = new Pool(order);
-      const moved = movedHomes(code, machine, pool, fixed, homes);
-      const run = new Evaluation({ code, machine: moved, pool, slots, inReach }, value);
-      if (form === 'condition') run.condition(value, label);
-      else run.value(widened(value), order[0] ?? rsp);
-      return pool.most;
-    });
-    return Math.max(...counts);
+    const pool = new Pool(order);
+    const moved = movedHomes(code, machine, pool, fixed, homes);
+    const run = new Evaluation({ code, machine: moved, pool, slots, inReach }, value);
+    if (surroundings.as === 'condition') run.condition(value, label);
+    else run.value(widened(value), order[0] ?? rsp);
+    return pool.most;
   };
   try {
     const needed = most(0);

@@ -94,7 +94,8 @@ function numberToken(complaints: Complaints, text: string, span: Span): Token {
   const isUnsigned = suffix.includes('u');
   const limit = isDecimal && !isUnsigned ? 1n << 63n : 1n << 64n;
   if (value >= limit) {
-    throw complaints.syntax(span, `${text} does not fit 64 bits`, 'the largest number is 0xffffffffffffffff');
+    const hint = `the largest number is ${limit - 1n}${value < 1n << 64n ? "; for larger ones add a 'u'" : ''}`;
+    throw complaints.syntax(span, `${text} is too large`, hint);
   }
   return { kind: 'integer', value, isDecimal, suffix: { isUnsigned, longs: longs as 0 | 1 | 2 }, span };
 }

@@ -103,8 +103,9 @@ export function randomSurroundings(random: Random, typed: Typed, isNear: boolean
     random,
     registers.filter((each) => each !== rsp),
   );
+  const isCondition = random.chance(0.4);
   for (let count = random.chance(0.5) ? 0 : 1 + random.below(4); count < others.length; count += 3) {
-    const around = surroundingsWith(random, typed, isNear, others, others.slice(0, count));
+    const around = surroundingsWith(random, typed, { isNear, isCondition }, others, others.slice(0, count));
     if (around !== undefined) return around;
   }
   throw new Error(`no registers for ${typed.text}`);
@@ -114,7 +115,7 @@ export function randomSurroundings(random: Random, typed: Typed, isNear: boolean
 function surroundingsWith(
   random: Random,
   typed: Typed,
-  isNear: boolean,
+  { isNear, isCondition }: { isNear: boolean; isCondition: boolean },
   others: readonly Register[],
   saved: readonly Register[],
 ): Surroundings | undefined {
@@ -122,17 +123,18 @@ function surroundingsWith(
   const fixed = fixedRegisters(typed);
   const homes = registersRead(typed) & ~savedSet;
   const measure = random.chance(0.5) ? scratchNeeded : scratchWanted;
-  const needed = measure(typed, { saved: savedSet, globalsInReach: isNear });
+  const details = { as: isCondition ? 'condition' : 'value', saved: savedSet, globalsInReach: isNear } as const;
+  const needed = measure(typed, details);
   const scratch = new Set<Register>([...saved, ...registersIn(fixed)]);
   const isUsable = (each: Register) => (homes & registerSet(each)) === 0 && (fixed & registerSet(each)) === 0;
   const usable = () => [...scratch].filter(isUsable).length + registersIn(fixed).length;
   for (const each of others) {
-    if (usable() >= Math.max(needed, 1)) break;
+    if (usable() >= needed) break;
     if (isUsable(each)) scratch.add(each);
   }
-  if (usable() < scratchNeeded(typed, { saved: savedSet, globalsInReach: isNear })) return undefined;
+  if (usable() < scratchNeeded(typed, details)) return undefined;
   const list = shuffled(random, [...scratch]);
-  return { saved, scratch: list, to: random.pick(list), isCondition: random.chance(0.4) };
+  return { saved, scratch: list, to: random.pick(list.length === 0 ? others : list), isCondition };
 }
 
 function shuffled<T>(random: Random, list: readonly T[]): T[] {
@@ -203,7 +205,8 @@ function emitPiece(
   const resume = code.here;
   code.storeImmediate(rip(offsetBy(result, 8)), 1);
   end();
-  const clobbered = registerSet(...scratch) & ~registerSet(...saved);
+  // The result may go to a register that is no scratch register.
+  const clobbered = registerSet(...scratch, to) & ~registerSet(...saved);
   return { bytes: code.finish(), faults, resume, clobbered };
 }
 
