@@ -1,6 +1,6 @@
 // Pointer arithmetic: sums scaled by the size of what is pointed to, and differences.
 
-import { strip } from '../binary/type-text.js';
+import { strip, typeText } from '../binary/type-text.js';
 import { basicTypes, type Integer, pointerTo, targetOf, voidType } from './c-types.js';
 import { addressOf, arithmetic, constant, convert, indexed, moved, negate, pointedTo } from './fold.js';
 import type { Item, Items } from './items.js';
@@ -38,6 +38,10 @@ export function differenceOf(items: Items, left: Item, right: Item, span: Span):
   const type = basicTypes['long int'];
   if (size === 0)
     throw items.complaints.type(span, 'these pointers point to nothing that has a size', 'cast to char *');
+  if (items.sizeOf(targetOf(right.type) ?? voidType, span) !== size) {
+    const message = `${typeText(left.type)} and ${typeText(right.type)} point to things of different size`;
+    throw items.complaints.type(span, message, 'cast both to one type');
+  }
   const value = () => {
     const bytes = arithmetic('subtract', convert(left.value(), int64), convert(right.value(), int64), int64, span);
     // The distance is a multiple of the size: shift out its twos, then multiply by the inverse of its odd part, as gcc does.

@@ -306,6 +306,9 @@ function buildFile(
     bytes.set(code, from);
   });
   for (let index = 0; index < valuesPerSet * sets; index++) put(valuesAt + 8 * index, random.bits());
+  // The first set has i / j and l / ll overflow.
+  const overflowing = [1n << 31n, -1n, 1n << 63n, -1n];
+  for (const [which, place] of [5, 6, 9, 11].entries()) put(valuesAt + 8 * place, overflowing[which] ?? 0n);
   faults.forEach((fault, index) => {
     put(faultsAt + 16 * index, fault.at, fault.resume);
   });

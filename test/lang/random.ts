@@ -56,6 +56,8 @@ const literals = words(`0 1 2 3 7 8 10 31 100 127 128 255 256 1000 32767 32768 6
 /** Writes expressions. Parentheses go where C needs them, and sometimes where it does not. */
 export class Writer {
   private readonly random: Random;
+  /** Variables that come again and again in the expression being written. */
+  private favourites: string[] = [];
 
   constructor(random: Random) {
     this.random = random;
@@ -63,6 +65,7 @@ export class Writer {
 
   /** An expression that is not a bit-field by itself, so that typeof can be asked of it. */
   expression(): string {
+    this.favourites = this.random.chance(0.5) ? [] : [0, 1, 2].map(() => this.random.pick(integers));
     const text = this.integer(this.random.pick([1, 2, 2, 3, 3, 4, 5]));
     return /[.>]\w+$/.test(text) ? `+(${text})` : text;
   }
@@ -114,6 +117,7 @@ export class Writer {
 
   private leaf(): string {
     const { random } = this;
+    if (this.favourites.length > 0 && random.chance(0.5)) return random.pick(this.favourites);
     const kind = random.below(10);
     if (kind < 6) return random.pick(integers);
     return kind < 8 ? random.pick(literals) : this.access(0);
