@@ -1,7 +1,9 @@
 // Makes values, computing at once what is known and choosing the simpler of equal forms.
 
+import { exponentOf, multipleTest } from './divisors.js';
 import type { Relation, Span } from './tree.js';
 import {
+  type Arithmetic,
   type ArithmeticOperation,
   type Constant,
   int32,
@@ -58,12 +60,6 @@ export function complement(operand: Value, span: Span): Value {
 
 const commutative: readonly ArithmeticOperation[] = ['add', 'multiply', 'and', 'or', 'xor'];
 
-/** The exponent of a power of two, or undefined. */
-function exponentOf(value: bigint): number | undefined {
-  if (value <= 0n || (value & (value - 1n)) !== 0n) return undefined;
-  return value.toString(2).length - 1;
-}
-
 /** Both operands are of the kind, but a shift's count. Division by a constant zero is the caller's to refuse. */
 export function arithmetic(op: ArithmeticOperation, left: Value, right: Value, kind: Kind, span: Span): Value {
   if (left.op === 'constant' && right.op === 'constant') {
@@ -85,6 +81,7 @@ function withConstant(op: ArithmeticOperation, left: Value, right: Constant, kin
     case 'xor':
     case 'shift-left':
     case 'shift-right':
+    case 'rotate-right':
       if (value === 0n) return { ...left, span };
       break;
     case 'subtract':
@@ -132,6 +129,8 @@ function compute(op: ArithmeticOperation, left: bigint, right: bigint, kind: Kin
       return left << count;
     case 'shift-right':
       return left >> count;
+    case 'rotate-right':
+      return undefined;
   }
 }
 
@@ -165,9 +164,35 @@ function holds(relation: Relation, left: bigint, right: bigint): boolean {
 export function compare(relation: Relation, left: Value, right: Value, span: Span): Value {
   if (left.op === 'constant') {
     if (right.op === 'constant') return constant(holds(relation, left.value, right.value) ? 1n : 0n, int32, span);
-    return { op: 'compare', relation: mirrored[relation], left: right, right: left, kind: int32, span };
+    return compare(mirrored[relation], right, left, span);
+  }
+  const isEquality = relation === '==' || relation === '!=';
+  if (isEquality && right.op === 'constant' && right.value === 0n && left.op === 'remainder') {
+    const test = compareMultiple(relation, left, span);
+    if (test !== undefined) return test;
   }
   return { op: 'compare', relation, left, right, kind: int32, span };
+}
+
+/** `x % 1000 == 0`, the usual way to look at one in a thousand, without a division. */
+function compareMultiple(relation: '==' | '!=', { left, right, kind }: Arithmetic, span: Span): Value | undefined {
+  // -1 stays: the smallest number has no remainder by it, but a fault.
+  if (right.op !== 'constant' || right.value === 0n || right.value === -1n) return undefined;
+  const unsigned = { width: kind.width, isSigned: false };
+  const of = (value: bigint) => constant(value, unsigned, right.span);
+  const number = convert(left, unsigned);
+  const size = right.value < 0n ? -right.value : right.value;
+  const exponent = exponentOf(size);
+  if (exponent !== undefined) {
+    // A multiple of a power of two has zeros below, whatever its sign.
+    const bits = arithmetic('and', number, of((1n << BigInt(exponent)) - 1n), unsigned, span);
+    return compare(relation, bits, of(0n), span);
+  }
+  const { factor, addend, rotation, limit } = multipleTest(right.value, kind);
+  const product = arithmetic('multiply', number, of(factor), unsigned, span);
+  const sum = arithmetic('add', product, of(addend), unsigned, span);
+  const turned = arithmetic('rotate-right', sum, constant(BigInt(rotation), int32, right.span), unsigned, span);
+  return compare(relation === '==' ? '<=' : '>', turned, of(limit), span);
 }
 
 /** 1 if the value is not 0. */
@@ -178,6 +203,7 @@ export function truth(value: Value, span: Span): Value {
 
 export function not(operand: Value, span: Span): Value {
   if (operand.op === 'constant') return constant(operand.value === 0n ? 1n : 0n, int32, span);
+  if (operand.op === 'remainder') return compare('==', operand, constant(0n, operand.kind, span), span);
   return { op: 'not', operand, kind: int32, span };
 }
 

@@ -2,6 +2,7 @@
 
 import { strip, typeText } from '../binary/type-text.js';
 import { basicTypes, type Integer, pointerTo, targetOf, voidType } from './c-types.js';
+import { inverse, twosIn } from './divisors.js';
 import { addressOf, arithmetic, constant, convert, indexed, moved, negate, pointedTo } from './fold.js';
 import type { Item, Items } from './items.js';
 import type { Span } from './tree.js';
@@ -45,17 +46,10 @@ export function differenceOf(items: Items, left: Item, right: Item, span: Span):
   const value = () => {
     const bytes = arithmetic('subtract', convert(left.value(), int64), convert(right.value(), int64), int64, span);
     // The distance is a multiple of the size: shift out its twos, then multiply by the inverse of its odd part, as gcc does.
-    const twos = BigInt(31 - Math.clz32(size & -size));
+    const twos = BigInt(twosIn(BigInt(size)));
     const odd = BigInt(size) >> twos;
     const shifted = arithmetic('shift-right', bytes, constant(twos, int32, span), int64, span);
     return arithmetic('multiply', shifted, constant(inverse(odd), int64, span), int64, span);
   };
   return { type, span, value };
-}
-
-/** The number whose product with an odd one is 1 modulo 2^64, by Newton's iteration: each step doubles the right bits. */
-function inverse(odd: bigint): bigint {
-  let guess = odd;
-  for (let bits = 3; bits < 64; bits *= 2) guess = BigInt.asUintN(64, guess * (2n - odd * guess));
-  return guess;
 }

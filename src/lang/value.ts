@@ -48,7 +48,9 @@ export type ArithmeticOperation =
   | 'or'
   | 'xor'
   | 'shift-left'
-  | 'shift-right';
+  | 'shift-right'
+  /** By a constant, of an unsigned number. */
+  | 'rotate-right';
 
 export interface Constant {
   readonly op: 'constant';

@@ -184,6 +184,16 @@ describe('conditions', () => {
     expect(condition('i % 4 == 0')).toEqual(['test dword [i], 3', 'jne false']);
   });
 
+  it('tell multiples without dividing', () => {
+    expect(condition('i % 1000 == 0')).toEqual([
+      'imul eax, dword [i], 0x26e978d5',
+      'add eax, 0x10624d8',
+      'ror eax, 3',
+      'cmp eax, 0x418936',
+      'ja false',
+    ]);
+  });
+
   it('use registers where they are', () => {
     expect(condition('$edi > 5 && $sil == 1 && $rdi != $r8')).toEqual([
       'cmp edi, 5',
@@ -223,12 +233,20 @@ describe('values', () => {
     expect(value('size * 12')).toEqual(['imul rax, qword [size], 0xc']);
     expect(value('&a[i]')).toEqual(['movsxd rax, dword [i]', `lea rax, [${arrayAt('a')}]`]);
     expect(value('$sp')).toEqual(['lea rax, [rsp]']);
+    expect(value('(unsigned)i / 10')).toEqual([
+      'mov eax, dword [i]',
+      'mov ecx, 0xcccccccd',
+      'imul rcx, rax',
+      'shr rcx, 0x23',
+      'mov eax, ecx',
+    ]);
     expect(value('i < n')).toEqual(['mov eax, dword [i]', 'cmp eax, dword [n]', 'setl al', 'movzx eax, al']);
     expect(value('size << i')).toEqual(['mov rax, qword [size]', 'mov ecx, dword [i]', 'shl rax, cl']);
   });
 
   it('find the target’s registers where they were saved', () => {
     expect(value('$rdi', { saved: [rsi, rdi] })).toEqual(['mov rax, qword [rsp + 8]']);
+    expect(value('$ah', { saved: [rax] })).toEqual(['movsx rax, byte [rsp + 1]']);
     expect(value('$sp', { saved: [rsi, rdi] })).toEqual(['lea rax, [rsp + 0x10]']);
     expect(condition('$edi == 3', { saved: [rdi] })).toEqual(['cmp dword [rsp], 3', 'jne false']);
     const { location } = binary.variableAt(at, 'n');
@@ -300,7 +318,7 @@ describe('what an expression needs', () => {
     expect(fixedRegisters(typedOf('i << n'))).toBe(registerSet(rcx));
     expect(fixedRegisters(typedOf('i / 4 + (size / 8 << 3)'))).toBe(noRegisters);
     expect(counts('$eax / $edi')[0]).toBe(4);
-    expect(value('$eax / 7', { scratch: [rax, rdx, rcx, rsi, r8] })[0]).toBe('mov rcx, rax');
+    expect(value('$eax / -7', { scratch: [rax, rdx, rcx, rsi, r8] })[0]).toBe('mov rcx, rax');
   });
 
   it('is refused when there is too little', () => {

@@ -53,6 +53,11 @@ const literals = words(`0 1 2 3 7 8 10 31 100 127 128 255 256 1000 32767 32768 6
   4294967295 4294967296 0x7f 0xff 0xffff 0x80000000 0xffffffff 0x7fffffffffffffff 0x8000000000000000 0xffffffffffffffff
   017 0b1011 1u 5u 0u 10l 7ul 3ll 9ull 0xffu 'a' '\\n' '\\xff' '\\0' '\\101'`);
 
+const divisors =
+  words(`2 3 4 5 6 7 8 9 10 11 12 13 25 60 64 100 125 641 1000 10000 65537 1000000007 2147483647 2147483646
+  -7 -8 -12 3u 7u 10u 12u 16u 1000u 641u 65537u 2147483648 4294967295 4294967294 3l 8l 10l 24l 1000l 10ul 24ul 7ul -10l
+  0x7fffffffffffffff 0xffffffffffffffff 1073741824 2147483648l`);
+
 /** Writes expressions. Parentheses go where C needs them, and sometimes where it does not. */
 export class Writer {
   private readonly random: Random;
@@ -81,8 +86,11 @@ export class Writer {
       case 2:
         return `${inner()} ${random.pick(['&', '|', '^'])} ${inner()}`;
       case 3:
-        return `${inner()} ${random.pick(['/', '%'])} ${random.chance(0.5) ? random.pick(['3', '-7', '8', '16u', '1000', '64', '2', '10l', '4']) : inner()}`;
+        return `${inner()} ${random.pick(['/', '%'])} ${random.chance(0.5) ? random.pick(divisors) : inner()}`;
       case 4:
+        if (random.chance(0.3)) {
+          return `${inner()} % ${random.pick(divisors)} ${random.pick(['==', '!='])} ${random.pick(['0', '1', '-1'])}`;
+        }
         return `${inner()} ${random.pick(['<<', '>>'])} ${random.chance(0.5) ? random.pick(['1', '3', '7', '31', '16']) : `(${inner()} & 31)`}`;
       case 5:
       case 6:

@@ -3,10 +3,9 @@
 import { type Condition, type Label, negated } from '../../isa/emit.js';
 import type { Width } from '../../isa/registers.js';
 import { rsp } from '../../isa/registers.js';
-import { constant, wrap } from '../fold.js';
+import { wrap } from '../fold.js';
 import type { Relation } from '../tree.js';
 import type { Arithmetic, Kind, Value } from '../value.js';
-import { powerOfTwo } from './fixed.js';
 import { type Held, Operands } from './operands.js';
 
 const signedConditions: Readonly<Record<Relation, Condition>> = {
@@ -167,14 +166,6 @@ export abstract class Branches extends Operands {
     if (isEquality && value.op === 'and') {
       this.testBits(value);
       return signedConditions[relation];
-    }
-    if (isEquality && value.op === 'remainder') {
-      // A multiple of a power of two has zeros below, whatever its sign.
-      const exponent = powerOfTwo(value.right);
-      if (exponent !== undefined) {
-        const mask = constant((1n << BigInt(exponent)) - 1n, value.kind, value.span);
-        return this.compareWithZero(relation, { ...value, op: 'and', right: mask });
-      }
     }
     if (isEquality && value.op === 'convert' && value.operand.kind.width <= width) {
       return this.compareWithZero(relation, value.operand);

@@ -2,10 +2,10 @@
 
 import type { AluOperation, Label } from '../../isa/emit.js';
 import { mem } from '../../isa/emit.js';
-import { type Register, rax, rcx, rdx, rsp } from '../../isa/registers.js';
+import { type Register, rax, rcx, rsp } from '../../isa/registers.js';
 import type { Arithmetic, Kind, Value } from '../value.js';
-import { Branches, isImmediate, isLogic } from './branches.js';
-import { isHardDivision, powerOfTwo } from './fixed.js';
+import { isImmediate, isLogic } from './branches.js';
+import { Division } from './division.js';
 import type { Held } from './operands.js';
 
 const aluNames = { add: 'add', subtract: 'sub', and: 'and', or: 'or', xor: 'xor' } as const satisfies Record<
@@ -19,7 +19,7 @@ function operationWidth(kind: Kind): 32 | 64 {
 }
 
 /** Compiles one value or condition. Made for one run and thrown away. */
-export class Evaluation extends Branches {
+export class Evaluation extends Division {
   /** Falls through if the value is true. */
   condition(value: Value, ifFalse: Label): void {
     this.branch(value, ifFalse, false);
@@ -93,9 +93,10 @@ export class Evaluation extends Branches {
         return this.choose(value);
       case 'divide':
       case 'remainder':
-        return isHardDivision(value) ? this.divide(value) : this.divideByPower(value);
+        return this.divide(value);
       case 'shift-left':
       case 'shift-right':
+      case 'rotate-right':
         return this.shift(value);
       case 'multiply':
         return this.multiply(value);
@@ -311,7 +312,8 @@ export class Evaluation extends Branches {
   private shift({ op, left, right, kind }: Arithmetic): Held {
     const { code } = this;
     const width = operationWidth(kind);
-    const operation = op === 'shift-left' ? 'shl' : kind.isSigned ? 'sar' : 'shr';
+    const toTheRight = kind.isSigned ? 'sar' : 'shr';
+    const operation = op === 'shift-left' ? 'shl' : op === 'rotate-right' ? 'ror' : toTheRight;
     if (right.op === 'constant') {
       const held = this.own(left);
       const count = Number(BigInt.asUintN(width === 64 ? 6 : 5, right.value));
@@ -332,60 +334,6 @@ export class Evaluation extends Branches {
     this.release(count);
     code.shiftByCl(operation, held.register, width);
     return this.owned(held.register, 'zero');
-  }
-
-  /** By idiv or div, which have their registers fixed. What can't be divided goes to onFault before the processor sees it. */
-  private divide({ op, left, right, kind }: Arithmetic): Held {
-    const { code, machine } = this;
-    const width = operationWidth(kind);
-    const known = right.op === 'constant' ? BigInt.asIntN(width, right.value) : undefined;
-    const [a, b] = this.inBoth(left, right, (each) => this.evaluate(each));
-    if (known === undefined) {
-      code.test(b.register, b.register, width);
-      code.jumpIf('e', machine.onFault);
-    }
-    if (kind.isSigned && (known === undefined || known === -1n)) {
-      // The smallest number divided by -1 is its own negation, which overflows.
-      const fine = code.label('fine');
-      if (known === undefined) {
-        code.aluImmediate('cmp', b.register, -1, width);
-        code.jumpIf('ne', fine, 'short');
-      }
-      code.mov(rax, a.register, width);
-      code.neg(rax, width);
-      code.jumpIf('o', machine.onFault);
-      code.bind(fine);
-    }
-    code.mov(rax, a.register, width);
-    if (!kind.isSigned) code.zero(rdx);
-    else if (width === 64) code.cqo();
-    else code.cdq();
-    if (kind.isSigned) code.idiv(b.register, width);
-    else code.div(b.register, width);
-    this.release(a, b);
-    const register = this.pool.take();
-    code.mov(register, op === 'divide' ? rax : rdx, width);
-    return this.owned(register, 'zero');
-  }
-
-  /** Signed, by a power of two: a negative number is first moved up by one less than the divisor, so that it rounds to zero. */
-  private divideByPower({ op, left, right, kind }: Arithmetic): Held {
-    const { code } = this;
-    const width = operationWidth(kind);
-    const exponent = powerOfTwo(right) ?? 0;
-    const { register } = this.own(left);
-    const bias = this.pool.take();
-    code.mov(bias, register, width);
-    if (exponent > 1) code.shift('sar', bias, width - 1, width);
-    code.shift('shr', bias, width - exponent, width);
-    code.alu('add', register, bias, width);
-    if (op === 'divide') code.shift('sar', register, exponent, width);
-    else {
-      code.aluImmediate('and', register, 2 ** exponent - 1, width);
-      code.alu('sub', register, bias, width);
-    }
-    this.pool.give(bias);
-    return this.owned(register, 'zero');
   }
 }
 
