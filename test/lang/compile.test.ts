@@ -1,12 +1,13 @@
 // Compiled expressions against gcc: real machine code over real variables, in values, sizes and signs.
 
+import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { FastprobeError } from '../../src/errors.js';
 import { check } from '../../src/lang/check.js';
 import { parse } from '../../src/lang/parse.js';
 import type { Scope } from '../../src/lang/scope.js';
 import { rounds } from '../support/length.js';
-import { type Build, buildProgram, compareWithGcc, scopeOf } from './oracle.js';
+import { type Build, buildProgram, compareWithGcc, compareWithGdb, scopeOf } from './oracle.js';
 import { Random, Writer } from './random.js';
 
 const builds: readonly Build[] = [
@@ -245,6 +246,36 @@ function isCompilable(text: string, scope: Scope): boolean {
     throw error;
   }
 }
+
+function hasGdb(): boolean {
+  try {
+    execFileSync('gdb', ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe('expressions give what gdb gives', () => {
+  const count = rounds({ short: 300, long: 3000 });
+  it.skipIf(!hasGdb())(`${count} random ones, at the same stop`, { timeout: 120_000 }, () => {
+    const build = builds[0] as Build;
+    const random = expressionsFor(build, 4000, count * 4).filter((text) => !gdbDiffers.test(text));
+    const expressions = [...random.slice(0, count), ...chosen.filter((text) => !gdbDiffers.test(text))];
+    const program = buildProgram(expressions, build, 'gdb');
+    const answers = compareWithGdb(program, expressions, build);
+    const known = answers.filter(({ gdb }) => gdb !== undefined);
+    const wrong = known.filter(({ gdb, ours, isCondition }) => ours !== (isCondition ? BigInt(gdb !== 0n) : gdb));
+    expect(wrong.slice(0, 10)).toEqual([]);
+    expect(known.length).toBeGreaterThan(expressions.length * 0.9);
+  });
+});
+
+/**
+ * Where gdb does not follow C, or not safely: shifts, divisions that trap, the common type of `?:`, the sign of sizeof, and the
+ * promotion of bit-fields.
+ */
+const gdbDiffers = /<<|>>|[/%?]|sizeof|\b(flag|small|level|wide|top|full|yes)\b/;
 
 /** Random expressions that can be compiled for the build. */
 function expressionsFor(build: Build, seed: number, count: number): string[] {

@@ -1,7 +1,7 @@
 // Compiles expressions with gcc and with src/lang, runs both in one process over the same variables, and compares.
 
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -213,7 +213,26 @@ function emitPiece(
 export interface Outcome {
   readonly problems: readonly string[];
   readonly compared: number;
-  readonly codeBytes: number;
+}
+
+/** Compiles all expressions for the program when it starts at `start`, and writes them to a file that it can map. */
+export function writeCode(
+  program: string,
+  expressions: readonly string[],
+  build: Build,
+  options: { readonly seed: number; readonly sets: number; readonly start?: bigint },
+) {
+  const { binary, scope } = scopeOf(program);
+  const lowest = binary.segments.reduce((low, { address: at }) => (at < low ? at : low), address((1n << 64n) - 1n));
+  const start = options.start ?? lowest;
+  const base = address(build.codeAt(start));
+  const isNear = BigInt.asIntN(64, base - start) === BigInt.asIntN(32, base - start);
+  const typed = expressions.map((text) => check(parse(text, scope), scope));
+  const random = new Random(options.seed);
+  const file = buildFile(base, typed, { bias: start - lowest, random, sets: options.sets, isNear });
+  const path = `${program}.code`;
+  writeFileSync(path, file.bytes);
+  return { path, typed, around: file.around };
 }
 
 /** Compiles all expressions for the program, runs it, and tells where it and gcc differ in value, size or sign. */
@@ -223,23 +242,13 @@ export async function compareWithGcc(
   build: Build,
   options: { readonly seed: number; readonly sets: number },
 ): Promise<Outcome> {
-  const random = new Random(options.seed);
-  const { binary, scope } = scopeOf(program);
-  const typed = expressions.map((text) => check(parse(text, scope), scope));
   const child = spawn(program, { stdio: ['pipe', 'pipe', 'inherit'] });
   const ended = new Promise<string>((resolve) => {
     child.once('exit', (exitCode, signal) => resolve(`${signal ?? exitCode}`));
   });
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
-  const first = ((await lines.next()).value as string).replace('start ', '');
-  const lowest = binary.segments.reduce((low, { address: at }) => (at < low ? at : low), address((1n << 64n) - 1n));
-  const start = BigInt(first);
-  const bias = start - lowest;
-  const base = address(build.codeAt(start));
-  const isNear = BigInt.asIntN(64, base - start) === BigInt.asIntN(32, base - start);
-  const file = buildFile(base, typed, { bias, random, sets: options.sets, isNear });
-  const path = join(folder, 'code.bin');
-  writeFileSync(path, file.bytes);
+  const start = BigInt(((await lines.next()).value as string).replace('start ', ''));
+  const { path, typed, around } = writeCode(program, expressions, build, { ...options, start });
   child.stdin.end(`${path}\n`);
   const problems: string[] = [];
   let sets = 0;
@@ -253,12 +262,62 @@ export async function compareWithGcc(
       which++;
     } else {
       const index = Number(parts[parts[0] === 'damaged' ? 1 : 2]);
-      problems.push(`${expressions[index] ?? ''}: ${line.value} ${JSON.stringify(file.around[index])}`);
+      problems.push(`${expressions[index] ?? ''}: ${line.value} ${JSON.stringify(around[index])}`);
     }
   }
   const status = await ended;
   if (status !== '0' || sets !== options.sets) problems.push(`the program ended with ${status} after ${sets} sets`);
-  return { problems, compared: sets * expressions.length, codeBytes: file.codeBytes };
+  return { problems, compared: sets * expressions.length };
+}
+
+const gdbScript = `
+import gdb, json
+asked = json.load(open(ASKED))
+gdb.execute("set debuginfod enabled off")
+gdb.execute("set confirm off")
+gdb.execute("break *(unsigned long)&site")
+gdb.execute("handle SIGSEGV SIGFPE SIGILL nostop noprint pass")
+gdb.execute("run values < %s > %s" % (asked["input"], asked["output"]), to_string=True)
+answers = []
+for text in asked["expressions"]:
+  try:
+    answers.append(str(int(gdb.parse_and_eval("(long)(%s)" % text)) & 0xffffffffffffffff))
+  except gdb.error as error:
+    answers.append("error: " + str(error))
+gdb.execute("delete")
+gdb.execute("continue", to_string=True)
+json.dump(answers, open(asked["answers"], "w"))
+`;
+
+export interface GdbAnswer {
+  readonly text: string;
+  /** As 64 bits; undefined if gdb could not. */
+  readonly gdb: bigint | undefined;
+  /** Undefined if it faulted. */
+  readonly ours: bigint | undefined;
+  readonly isCondition: boolean;
+}
+
+/** What gdb makes of each expression at the site, and what our code then makes of it in the same process. */
+export function compareWithGdb(program: string, expressions: readonly string[], build: Build): GdbAnswer[] {
+  const { path, around } = writeCode(program, expressions, build, { seed: 99, sets: 1 });
+  const at = (name: string) => join(folder, name);
+  const asked = { expressions, input: at('gdb-input'), output: at('gdb-output'), answers: at('gdb-answers.json') };
+  writeFileSync(at('gdb-asked.json'), JSON.stringify(asked));
+  writeFileSync(asked.input, `${path}\n`);
+  writeFileSync(at('gdb-script.py'), gdbScript.replace('ASKED', JSON.stringify(at('gdb-asked.json'))));
+  execFileSync('gdb', ['-q', '-nx', '-batch', '-x', at('gdb-script.py'), program], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const answers = JSON.parse(readFileSync(asked.answers, 'utf8')) as string[];
+  const values = [...readFileSync(asked.output, 'utf8').matchAll(/^value ([0-9a-f]+) ([01])$/gm)];
+  return expressions.map((text, index) => {
+    const answer = answers[index] ?? '';
+    const [, value = '0', status] = values[index] ?? [];
+    const gdb = answer.startsWith('error') || answer === '' ? undefined : BigInt(answer);
+    const ours = status === '0' ? BigInt(`0x${value}`) : undefined;
+    return { text, gdb, ours, isCondition: around[index]?.isCondition === true };
+  });
 }
 
 function typeProblem(typed: Typed | undefined, size: number, isSigned: boolean): string | undefined {
@@ -288,7 +347,6 @@ function buildFile(
     at += piece.bytes.length;
     return { ...piece, from };
   });
-  const codeBytes = at - codeAt;
   const faultsAt = (at + 7) & ~7;
   const faults = pieces.flatMap(({ faults: points, resume }) => points.map((point) => ({ at: point.at, resume })));
   const size = faultsAt + 16 * faults.length;
@@ -312,5 +370,5 @@ function buildFile(
   faults.forEach((fault, index) => {
     put(faultsAt + 16 * index, fault.at, fault.resume);
   });
-  return { bytes, around, codeBytes };
+  return { bytes, around };
 }
