@@ -5,9 +5,10 @@ import { type Token, tokensOf } from './tokens.js';
 import type { BinaryOperator, Expression, Node, Span, UnaryOperator } from './tree.js';
 import { isTypeWord, readTypeName } from './type-words.js';
 
-/** Longer texts and deeper nesting are not written by people, and would exhaust the stack. */
+/** Longer texts and deeper trees are not written by people, and would exhaust the stack. */
 const longestText = 4000;
 const deepestNesting = 200;
+const deepestTree = 300;
 
 /** A higher number binds tighter. */
 const precedences: Readonly<Record<BinaryOperator, number>> = {
@@ -67,6 +68,8 @@ export class Parser {
   private readonly tokens: readonly Token[];
   private position = 0;
   private depth = 0;
+  /** How many operations lie below a node on the longest way down: also `a + b + c + …` makes a deep tree. */
+  private readonly heights = new WeakMap<Node, number>();
 
   constructor(complaints: Complaints, names: TypeNames) {
     this.complaints = complaints;
@@ -160,7 +163,13 @@ export class Parser {
       this.next();
       const right = this.binary(precedence + 1);
       const span = { start: left.span.start, end: right.span.end };
-      left = { kind: 'binary', operator: token.text as BinaryOperator, left, right, span };
+      left = this.over([left, right], {
+        kind: 'binary',
+        operator: token.text as BinaryOperator,
+        left,
+        right,
+        span,
+      });
     }
   }
 
@@ -209,13 +218,14 @@ export class Parser {
         const name = this.peek();
         if (name.kind !== 'name') throw this.misplaced(name, 'the name of a member was expected');
         this.next();
-        node = { kind: 'member', object: node, name: name.text, isArrow, span: { start, end: name.span.end } };
+        const span = { start, end: name.span.end };
+        node = this.over([node], { kind: 'member', object: node, name: name.text, isArrow, span });
       } else if (this.isSign('[')) {
         const opening = this.next();
         const object = node;
         const index = this.deeper(() => this.conditional());
         const { end } = this.expect(']', opening.span).span;
-        node = { kind: 'index', object, index, span: { start, end } };
+        node = this.over([object, index], { kind: 'index', object, index, span: { start, end } });
       } else if (this.isSign('(')) {
         const end = this.peek().span.end;
         const message = 'functions of the target can’t be called from an expression';
@@ -253,7 +263,7 @@ export class Parser {
         if (token.text === '(') {
           const inner = this.deeper(() => this.conditional());
           const { end } = this.expect(')', span).span;
-          return { ...inner, span: { start: span.start, end } };
+          return this.over([inner], { ...inner, span: { start: span.start, end } });
         }
         throw this.misplaced(token);
       case 'end':
@@ -289,6 +299,17 @@ export class Parser {
     if (after.kind !== 'sign') return true;
     if (after.text === '~' || after.text === '!') return true;
     return ['(', '-', '+', '*', '&'].includes(after.text) && this.names.isType(name.text);
+  }
+
+  /** The node, unless it is too far above its deepest part. */
+  private over(parts: readonly Node[], node: Node): Node {
+    const height = 1 + Math.max(...parts.map((part) => this.heights.get(part) ?? 0));
+    if (height > deepestTree) {
+      const message = `the expression is more than ${deepestTree} operations deep`;
+      throw this.complaints.syntax({ start: node.span.start, end: node.span.start }, message, 'write it more simply');
+    }
+    this.heights.set(node, height);
+    return node;
   }
 
   private deeper<T>(read: () => T): T {

@@ -229,6 +229,8 @@ describe('refusals show the place', () => {
     expect(() => parse('a+'.repeat(3000))).toThrow('6000 characters');
     expect(() => parse(`${'('.repeat(300)}a${')'.repeat(300)}`)).toThrow('nested too deeply');
     expect(() => parse(`${'-'.repeat(1)} ${'~'.repeat(300)}a`)).toThrow('nested too deeply');
-    expect(shown(parse(`a${'+a'.repeat(1900)}`).root)).toHaveLength(1 + 1900 * 6);
+    expect(() => parse(`a${'+a'.repeat(1900)}`)).toThrow('more than 300 operations deep');
+    expect(() => parse(`a${'[1]'.repeat(400)}`)).toThrow('more than 300 operations deep');
+    expect(shown(parse(`a${'+a'.repeat(299)}`).root)).toHaveLength(1 + 299 * 6);
   });
 });
