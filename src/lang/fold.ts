@@ -92,9 +92,12 @@ function withConstant(op: ArithmeticOperation, left: Value, right: Constant, kin
       break;
     case 'divide':
       if (value === 1n) return { ...left, span };
+      // Wraps like all arithmetic here; only a variable -1 is taken for the mistake that it is in C.
+      if (value === -1n) return negate(left, span);
       if (exponent !== undefined && !kind.isSigned) return { op: 'shift-right', left, right: by(exponent), kind, span };
       break;
     case 'remainder':
+      if (value === 1n || value === -1n) return constant(0n, kind, span);
       if (exponent !== undefined && !kind.isSigned) {
         return arithmetic('and', left, constant(value - 1n, kind, right.span), kind, span);
       }
@@ -176,8 +179,7 @@ export function compare(relation: Relation, left: Value, right: Value, span: Spa
 
 /** `x % 1000 == 0`, the usual way to look at one in a thousand, without a division. */
 function compareMultiple(relation: '==' | '!=', { left, right, kind }: Arithmetic, span: Span): Value | undefined {
-  // -1 stays: the smallest number has no remainder by it, but a fault.
-  if (right.op !== 'constant' || right.value === 0n || right.value === -1n) return undefined;
+  if (right.op !== 'constant' || right.value === 0n) return undefined;
   const unsigned = { width: kind.width, isSigned: false };
   const of = (value: bigint) => constant(value, unsigned, right.span);
   const number = convert(left, unsigned);

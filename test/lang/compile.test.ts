@@ -53,7 +53,19 @@ const chosen = [
     'ul % (ll + 1)',
     'i / j + 1 > 0',
   ],
-  ...['(i / j) && 1', 'j + 1 && i / (j + 1)', 'j == -1 || i / (j + 1)', 'u / w', 'sc / (i8 | 1)', 'l / 10', 'ul / 10'],
+  ...[
+    '(i / j) && 1',
+    'j + 1 && i / (j + 1)',
+    'j == -1 || i / (j + 1)',
+    'u / w',
+    'sc / (i8 | 1)',
+    'l / 10',
+    'ul / 10',
+    'i / -1',
+    'l % -1',
+    'i % 1',
+    'i / 1',
+  ],
   // Null and other pointers that lead nowhere.
   ...[
     'nil->id',

@@ -20,19 +20,18 @@ export abstract class Division extends Branches {
   private byDividing({ op, left, right, kind }: Arithmetic): Held {
     const { code, machine } = this;
     const width = kind.width === 64 ? 64 : 32;
-    const known = right.op === 'constant' ? BigInt.asIntN(width, right.value) : undefined;
     const [a, b] = this.inBoth(left, right, (each) => this.evaluate(each));
-    if (known === undefined) {
+    // Constant divisors are neither 0 nor -1.
+    const isKnown = right.op === 'constant';
+    if (!isKnown) {
       code.test(b.register, b.register, width);
       code.jumpIf('e', machine.onFault);
     }
-    if (kind.isSigned && (known === undefined || known === -1n)) {
+    if (kind.isSigned && !isKnown) {
       // The smallest number divided by -1 is its own negation, which overflows.
       const fine = code.label('fine');
-      if (known === undefined) {
-        code.aluImmediate('cmp', b.register, -1, width);
-        code.jumpIf('ne', fine, 'short');
-      }
+      code.aluImmediate('cmp', b.register, -1, width);
+      code.jumpIf('ne', fine, 'short');
       code.mov(rax, a.register, width);
       code.neg(rax, width);
       code.jumpIf('o', machine.onFault);
