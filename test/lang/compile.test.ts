@@ -34,7 +34,19 @@ function isLeftOut(error: unknown): boolean {
 /** By hand: what random expressions seldom meet. */
 const chosen = [
   // A local that is kept in a register while its last use would write it.
-  ...['i - (i + 1)', '(i + 1) * (i ^ 5)', 'i * i - i', '-i - i', '(i << 3) - i + (i >> 2)', 'i ? i - 1 : i + 1'],
+  ...[
+    'i - (i + 1)',
+    '(i + 1) * (i ^ 5)',
+    'i * i - i',
+    '-i - i',
+    'i - (i ^ 5)',
+    'i - -i',
+    'i * (i | 3)',
+    'l - (l << 2)',
+    'u < (u & 7)',
+    '(i << 3) - i + (i >> 2)',
+    'i ? i - 1 : i + 1',
+  ],
   ...[
     'i < 0 || i > 1000000',
     'i >= 0 && i < 6 && row[i] != 0',
