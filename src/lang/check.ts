@@ -3,7 +3,17 @@
 import { typeText } from '../binary/type-text.js';
 import type { Type } from '../binary/types.js';
 import { FastprobeError } from '../errors.js';
-import { basicTypes, commonType, integerOf, literalType, pointerTo, promoted, targetOf, voidType } from './c-types.js';
+import {
+  basicTypes,
+  commonType,
+  integerOf,
+  isFloat,
+  literalType,
+  pointerTo,
+  promoted,
+  targetOf,
+  voidType,
+} from './c-types.js';
 import { Complaints } from './complaint.js';
 import { arithmetic, choose, compare, complement, constant, convert, logic, negate, not } from './fold.js';
 import { type Item, Items } from './items.js';
@@ -157,7 +167,7 @@ class Checker {
     const integer = integerOf(type);
     if (integer === undefined && targetOf(type) === undefined) {
       const hint = 'cast to an integer or pointer type; for a struct, cast its address: *(struct item *)p';
-      throw this.items.isFloatingPoint(type)
+      throw isFloat(type)
         ? this.items.noFloat(span, type)
         : this.complaints.type(name.span, `nothing can be cast to ${typeText(type)}`, hint);
     }
@@ -294,15 +304,17 @@ class Checker {
 
   /** Two operands. A name that is no variable may be an enumerator of the other one's type: `state == RUNNING`. */
   private pair(left: Node, right: Node): [Item, Item] {
-    const isPlain = left.kind !== 'name';
-    const second = isPlain ? undefined : this.item2(right);
+    if (left.kind !== 'name') {
+      const first = this.item(left);
+      return [first, this.itemNear(right, () => first.type)];
+    }
+    const second = right.kind === 'name' ? this.itemIfKnown(right) : this.item(right);
+    // If both are names of nothing, it is the left one that is complained of.
     const first = this.itemNear(left, () => second?.type);
     return [first, second ?? this.itemNear(right, () => first.type)];
   }
 
-  /** The right operand when the left is a name: if both are names of nothing, the left one's error is the better one. */
-  private item2(node: Node): Item | undefined {
-    if (node.kind !== 'name') return this.item(node);
+  private itemIfKnown(node: Node): Item | undefined {
     try {
       return this.item(node);
     } catch (error) {

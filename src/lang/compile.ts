@@ -2,7 +2,7 @@
 
 import { type Address, address, offsetBy } from '../address.js';
 import { FastprobeError } from '../errors.js';
-import { Emitter, type Label, reaches } from '../isa/emit.js';
+import { Emitter, type JumpForm, type Label, reaches } from '../isa/emit.js';
 import {
   formatRegisters,
   hasRegister,
@@ -82,7 +82,13 @@ function widened(value: Value): Value {
 
 type Emit = (run: Evaluation, value: Value) => void;
 
-/** Once to count the registers that are needed, then for good, with the others for locals that are read again. */
+/** A jump of 8 bits reaches this far, whatever lies between. */
+const shortReach = 127;
+
+/**
+ * First to count the registers that are needed, then to measure the code with the others used for locals that are read again,
+ * then for good.
+ */
 function compile(code: Emitter, typed: Typed, machine: Machine, options: { pool: readonly Register[] }, emit: Emit) {
   const { value } = typed;
   const fixed = fixedRegistersOf(value);
@@ -91,16 +97,19 @@ function compile(code: Emitter, typed: Typed, machine: Machine, options: { pool:
   const inReach = (at: Address) => [0, 1 << 20].every((further) => reaches(offsetBy(code.here, further), at));
   const homes = homesOf(value, machine);
   const order = options.pool.filter((register) => !hasRegister(fixed, register) && !homes.includes(register));
-  const attempt = (into: Emitter, slots: number) => {
+  const attempt = (into: Emitter, slots: number, innerJumps: JumpForm) => {
+    const before = into.length;
     const pool = new Pool(order);
     const moved = movedHomes(into, machine, pool, fixed, homes);
-    const run = new Evaluation({ code: into, machine: moved, pool, slots, inReach }, value);
+    const run = new Evaluation({ code: into, machine: moved, pool, slots, innerJumps, inReach }, value);
     emit(run, value);
-    return { faults: run.faults, most: pool.most };
+    return { faults: run.faults, most: pool.most, length: into.length - before };
   };
   try {
-    const { most } = attempt(new Emitter(code.here), 0);
-    return attempt(code, order.length - most).faults;
+    const { most } = attempt(new Emitter(code.here), 0, 'near');
+    const slots = order.length - most;
+    const { length } = attempt(new Emitter(code.here), slots, 'near');
+    return attempt(code, slots, length <= shortReach ? 'short' : 'near').faults;
   } catch (error) {
     if (!(error instanceof PoolEmpty)) throw error;
     throw tooFew(typed, `${order.length + registersIn(fixed).length} scratch registers are not enough`);
@@ -161,7 +170,7 @@ function measured(typed: Typed, surroundings: Surroundings, isKeeping: boolean):
   const most = (slots: number) => {
     const pool = new Pool(order);
     const moved = movedHomes(code, machine, pool, fixed, homes);
-    const run = new Evaluation({ code, machine: moved, pool, slots, inReach }, value);
+    const run = new Evaluation({ code, machine: moved, pool, slots, innerJumps: 'near', inReach }, value);
     if (surroundings.as === 'condition') run.condition(value, label);
     else run.value(widened(value), order[0] ?? rsp);
     return pool.most;

@@ -115,10 +115,6 @@ export class Items {
     );
   }
 
-  isFloatingPoint(type: Type): boolean {
-    return isFloat(type);
-  }
-
   noFloat(span: Span, type: Type): FastprobeError {
     const message = `${this.complaints.at(span)} is ${typeText(type)}: floating point can't be computed with yet`;
     return this.complaints.unsupported(span, message, noFloats);

@@ -65,7 +65,7 @@ export abstract class Branches extends Operands {
     const { code } = this;
     switch (value.op) {
       case 'constant':
-        if ((value.value !== 0n) === when) code.jump(target);
+        if ((value.value !== 0n) === when) this.jump(target);
         return;
       case 'not':
         this.branch(value.operand, target, !when);
@@ -75,11 +75,11 @@ export abstract class Branches extends Operands {
         this.branchChain(value.op, chainOf(value.op, value), target, when);
         return;
       case 'choose': {
-        const otherwise = code.label('otherwise');
-        const end = code.label('end');
+        const otherwise = this.innerLabel('otherwise');
+        const end = this.innerLabel('end');
         this.branch(value.condition, otherwise, false);
         this.conditionally(() => this.branch(value.then, target, when));
-        code.jump(end);
+        this.jump(end);
         code.bind(otherwise);
         this.conditionally(() => this.branch(value.otherwise, target, when));
         code.bind(end);
@@ -87,7 +87,7 @@ export abstract class Branches extends Operands {
       }
       default: {
         const condition = this.flagsOf(value);
-        code.jumpIf(when ? condition : negated(condition), target);
+        this.jumpIf(when ? condition : negated(condition), target);
       }
     }
   }
@@ -100,7 +100,7 @@ export abstract class Branches extends Operands {
     const { code } = this;
     const decides = op === 'either';
     const isTarget = decides === when;
-    const end = code.label('end');
+    const end = this.innerLabel('end');
     const [first, ...rest] = parts;
     const jump = (part: Value, isLast: boolean) => {
       if (isTarget || isLast) this.branch(part, target, when);

@@ -25,16 +25,16 @@ export abstract class Division extends Branches {
     const isKnown = right.op === 'constant';
     if (!isKnown) {
       code.test(b.register, b.register, width);
-      code.jumpIf('e', machine.onFault);
+      this.jumpIf('e', machine.onFault);
     }
     if (kind.isSigned && !isKnown) {
       // The smallest number divided by -1 is its own negation, which overflows.
-      const fine = code.label('fine');
+      const fine = this.innerLabel('fine');
       code.aluImmediate('cmp', b.register, -1, width);
-      code.jumpIf('ne', fine, 'short');
+      this.jumpIf('ne', fine);
       code.mov(rax, a.register, width);
       code.neg(rax, width);
-      code.jumpIf('o', machine.onFault);
+      this.jumpIf('o', machine.onFault);
       code.bind(fine);
     }
     code.mov(rax, a.register, width);

@@ -170,11 +170,11 @@ export class Evaluation extends Division {
   /** 0 or 1 from jumps. */
   private truth(value: Value): Held {
     const { code } = this;
-    const [no, end] = [code.label('no'), code.label('end')];
+    const [no, end] = [this.innerLabel('no'), this.innerLabel('end')];
     this.branch(value, no, false);
     const register = this.pool.take();
     code.movImmediate(register, 1);
-    code.jump(end);
+    this.jump(end);
     code.bind(no);
     code.movImmediate(register, 0);
     code.bind(end);
@@ -183,7 +183,7 @@ export class Evaluation extends Division {
 
   private choose({ condition, then, otherwise }: Extract<Value, { op: 'choose' }>): Held {
     const { code, pool } = this;
-    const [other, end] = [code.label('otherwise'), code.label('end')];
+    const [other, end] = [this.innerLabel('otherwise'), this.innerLabel('end')];
     this.branch(condition, other, false);
     const results: Register[] = [];
     for (const branch of [then, otherwise]) {
@@ -195,7 +195,7 @@ export class Evaluation extends Division {
         pool.give(held.register);
       });
       if (branch === otherwise) continue;
-      code.jump(end);
+      this.jump(end);
       code.bind(other);
     }
     code.bind(end);

@@ -2,7 +2,7 @@
 
 import { type Address, offsetBy } from '../../address.js';
 import { invariant } from '../../errors.js';
-import { type Emitter, type Memory, mem, rip } from '../../isa/emit.js';
+import { type Condition, type Emitter, type JumpForm, type Label, type Memory, mem, rip } from '../../isa/emit.js';
 import { type Register, rsp } from '../../isa/registers.js';
 import type { Span } from '../tree.js';
 import { type Load, type MemoryPlace, type Value, walk } from '../value.js';
@@ -38,6 +38,8 @@ export interface Plan {
   readonly pool: Pool;
   /** How many registers may be used to keep locals that are read more than once. */
   readonly slots: number;
+  /** How jumps inside the expression are encoded; those that leave it are near, since nobody knows how far they go. */
+  readonly innerJumps: JumpForm;
   /** True if code can name this address relative to rip. */
   inReach(address: Address): boolean;
 }
@@ -71,6 +73,7 @@ export abstract class Operands {
   protected readonly pool: Pool;
   private readonly plan: Plan;
   private readonly kept = new Map<string, Kept>();
+  private readonly innerLabels = new Set<Label>();
   /** How often each plain local is still to be read. */
   private readonly uses = new Map<string, number>();
 
@@ -127,6 +130,27 @@ export abstract class Operands {
     const width = value.kind.width === 64 ? 64 : 32;
     this.code.mov(register, held.register, width);
     return this.owned(register, 'zero');
+  }
+
+  // --- jumps
+
+  /** A label inside the expression. */
+  protected innerLabel(name: string): Label {
+    const label = this.code.label(name);
+    this.innerLabels.add(label);
+    return label;
+  }
+
+  protected jump(target: Label): void {
+    this.code.jump(target, this.formOf(target));
+  }
+
+  protected jumpIf(condition: Condition, target: Label): void {
+    this.code.jumpIf(condition, target, this.formOf(target));
+  }
+
+  private formOf(target: Label): JumpForm {
+    return this.innerLabels.has(target) ? this.plan.innerJumps : 'near';
   }
 
   // --- memory
