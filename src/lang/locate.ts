@@ -2,7 +2,7 @@
 
 import { isGeneralRegister } from '../binary/registers.js';
 import { typeText } from '../binary/type-text.js';
-import type { AvailableRange, Location, Variable } from '../binary/variables.js';
+import type { Variable } from '../binary/variables.js';
 import { type Register, registerNamed } from '../isa/registers.js';
 import type { Complaints } from './complaint.js';
 import { arithmetic, compare, complement, constant, convert, moved, negate, pointedTo } from './fold.js';
@@ -16,6 +16,8 @@ export interface Computed {
   read(offset: number, kind: Kind, span: Span): Value;
 }
 
+type Location = Variable['location'];
+type AvailableRange = Extract<Location, { kind: 'optimised-out' }>['availableAt'][number];
 type ExpressionOps = Extract<Location, { kind: 'expression' }>['ops'];
 
 /** Finds the variable, or refuses with the reason. */
@@ -65,7 +67,14 @@ export function locate(variable: Variable, span: Span, complaints: Complaints): 
         `'${name}' (${typeText(variable.type)}) is optimised out here`,
         whereElse(location.availableAt),
       );
+    default:
+      throw unsupported(otherPlace(location), 'choose another variable, or copy it to one in the program');
   }
+}
+
+/** Why a kind of place that src/binary may know, but code does not, can't be read. */
+function otherPlace({ kind }: { readonly kind: string }): string {
+  return kind === 'thread' ? 'it is thread-local' : `it is in a place of the kind '${kind}'`;
 }
 
 function numberOf(name: string): Register {

@@ -152,7 +152,7 @@ describe('refusals', () => {
     ['(double)i', 'EXPRESSION_UNSUPPORTED', "floating point can't be computed with yet", '^~~~~~~~~', 'integers'],
     ['wide', 'EXPRESSION_UNSUPPORTED', "'wide' has the type __int128", '^~~~', 'part of it'],
     ['*(void *)p', 'EXPRESSION_UNSUPPORTED', 'has the type void', '^~~~~~~~~~', '*(int *)p'],
-    ['own', 'EXPRESSION_UNSUPPORTED', 'it is thread-local', '^~~', 'memory'],
+    ['own', 'EXPRESSION_UNSUPPORTED', 'it is thread-local', '^~~', 'choose'],
   ];
 
   it.each(refusals)('%s', (text, code, message, mark, hint) => {

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { address } from '../../src/address.js';
 import type { Type } from '../../src/binary/types.js';
-import type { Location } from '../../src/binary/variables.js';
+import type { Variable } from '../../src/binary/variables.js';
 import { decode, loadDecoder } from '../../src/isa/decode.js';
 import { Emitter } from '../../src/isa/emit.js';
 import { formatInstruction } from '../../src/isa/instruction.js';
@@ -15,6 +15,8 @@ import { parse } from '../../src/lang/parse.js';
 import type { Scope } from '../../src/lang/scope.js';
 
 beforeAll(loadDecoder);
+
+type Location = Variable['location'];
 
 const member = (name: string, type: Type, offset: number) => ({ name, type, offset, bits: undefined });
 const pair: Type = {
@@ -125,7 +127,8 @@ describe('a variable', () => {
     const refused = (location: Location) => () => typed('x + 1', location);
     expect(refused({ kind: 'register', register: 'xmm0' })).toThrow("'x' can't be read here: it is in xmm0");
     expect(refused({ kind: 'pieces', pieces: [] })).toThrow('it is in several parts');
-    expect(refused({ kind: 'unsupported', reason: 'it is thread-local' })).toThrow('it is thread-local');
+    const unsupported = { kind: 'unsupported', reason: 'it is only known there', availableAt: [] } as const;
+    expect(refused(unsupported)).toThrow('it is only known there');
     const odd: Location = { kind: 'expression', ops: [{ op: 'push', value: 1n }, { op: 'dup' }], result: 'value' };
     expect(refused(odd)).toThrow("its DWARF expression needs 'dup'");
     expect(refused({ kind: 'optimised-out', availableAt: [] })).toThrow('is optimised out here');
