@@ -7,7 +7,7 @@ import type { Scope } from './scope.js';
 import type { Span } from './tree.js';
 import { pointerKind } from './value.js';
 
-const aliases: Readonly<Record<string, string>> = { sp: 'rsp', fp: 'rbp', pc: 'rip' };
+const aliases: Readonly<Record<string, string>> = { sp: 'rsp', pc: 'rip' };
 const highBytes: Readonly<Record<string, Register>> = { ah: 0, ch: 1, dh: 2, bh: 3 };
 /** As gdb has it: registers are signed; those that are addresses by nature are not. */
 const signedTypes = {
@@ -19,7 +19,7 @@ const signedTypes = {
 const addressType = basicTypes['long unsigned int'];
 
 export function registerItem(name: string, span: Span, scope: Scope, items: Items): Item {
-  // $sp and $fp mean the 64-bit registers, as in gdb, though x86 has a 16-bit sp.
+  // $sp means the 64-bit register, as in gdb, though x86 has a 16-bit sp.
   const plain = aliases[name] ?? name;
   if (plain === 'rip') {
     const base = { from: 'file', address: scope.address } as const;

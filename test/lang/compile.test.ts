@@ -301,6 +301,28 @@ describe('expressions give what gdb gives', () => {
     expect(wrong.slice(0, 10)).toEqual([]);
     expect(known.length).toBeGreaterThan(expressions.length * 0.9);
   });
+
+  it.skipIf(!isInstalled('gdb'))('all registers, in all widths', { timeout: 120_000 }, () => {
+    const build = builds[1] as Build;
+    const all = 'rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15'.split(' ');
+    const narrow = 'eax ebx ecx edx esi edi ebp r8d r12d r15d ax bx si r9w al bl sil dil ah bh ch dh'.split(' ');
+    const names = [...all, ...narrow].map((name) => `$${name}`);
+    const random = new Random(77);
+    const plain = [...names, '$sp', '$pc', '*(long *)$sp', '*(int *)((long)$sp + 8)', '$pc != 0'];
+    const pairs = names.map(
+      (name) => `(long)${name} ${random.pick(['+', '-', '^', '<', '=='])} (long)${random.pick(names)}`,
+    );
+    const expressions = [
+      ...plain,
+      ...pairs,
+      ...names.map((name) => `(int)${name} > 5 && (char)${random.pick(names)} < 100`),
+    ];
+    const program = buildProgram(['0'], build, 'gdb-registers', expressions.length);
+    const wrong = compareWithGdb(program, expressions, build).filter(
+      ({ gdb, ours, isCondition }) => gdb === undefined || ours !== (isCondition ? BigInt(gdb !== 0n) : gdb),
+    );
+    expect(wrong).toEqual([]);
+  });
 });
 
 /**
