@@ -20,7 +20,7 @@ export interface Scope extends TypeNames {
 /** The scope of an instruction. `frame` counts outwards through the functions inlined there. */
 export function scopeAt(binary: Binary, address: Address, options: { readonly frame?: number } = {}): Scope {
   const variable = (name: string) => binary.variableAt(address, name, options);
-  const type = (name: string) => binary.typeNamed(name);
+  const type = (name: string) => binary.typeNamed(name, { near: address });
   // As in C, a variable hides a type of its name. `struct item` does not make `item` a type.
   const isType = (name: string) => {
     if (found(() => variable(name), 'FASTPROBE_VARIABLE_UNKNOWN')) return false;
