@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import { attach, offsetBy, type Target } from 'fastprobe';
+import { attach, offsetBy, type Target } from 'fastprobe/target';
 import { median, percentile, printTable } from './statistics.js';
 
 const sources = join(import.meta.dirname, '..', '..', 'test', 'targets');

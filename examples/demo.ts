@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { address, attach, offsetBy } from 'fastprobe';
+import { address, attach, offsetBy } from 'fastprobe/target';
 
 const folder = mkdtempSync(join(tmpdir(), 'fastprobe-demo-'));
 const program = join(folder, 'counter');

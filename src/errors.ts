@@ -46,6 +46,18 @@ export const errorCodes = {
   FASTPROBE_EXPRESSION_TYPE: 'The types in an expression do not fit together.',
   FASTPROBE_EXPRESSION_UNSUPPORTED: 'An expression is good C, but uses something that fastprobe can not compile.',
   FASTPROBE_OPTIMISED_OUT: 'The variable has no value at this place: the compiler optimised it away.',
+  FASTPROBE_TOO_MANY: 'A fixed limit of a session is used up.',
+  FASTPROBE_NO_ROOM: 'No memory for trampolines is free near the code.',
+  FASTPROBE_NOT_AN_INSTRUCTION: 'The address is not the start of an instruction.',
+  FASTPROBE_SITE_REFUSED: 'No tactic can place a probe at this site, for the reasons given.',
+  FASTPROBE_CODE_CHANGED: 'The code in memory is not what was planned for, or not what was put there.',
+  FASTPROBE_LOCATION_UNKNOWN: 'The program has no such line, function or address.',
+  FASTPROBE_LOCATION_SYNTAX: 'The text is not a location.',
+  FASTPROBE_SIGNAL_BLOCKED: 'A thread blocks a signal without which a probe of this kind would end the target.',
+  FASTPROBE_SESSION_CLOSED: 'The session was closed, or its target is gone.',
+  FASTPROBE_TARGET_IN_USE: 'Another fastprobe that is still running has probes in the target.',
+  FASTPROBE_MODULE_UNREADABLE: 'The file behind code of the target can no longer be read.',
+  FASTPROBE_LEFT_BEHIND: 'Something of ours could not be taken out of the target.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;

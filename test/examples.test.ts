@@ -4,17 +4,19 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { runTarget } from './support/targets.js';
+import { compileSource, startTarget } from './support/targets.js';
 
 const root = join(import.meta.dirname, '..');
 // Below the package, so that 'fastprobe' is found as a user would find it.
 const folder = join(root, 'build', `examples-${process.pid}`);
 
-/** In examples this is the process to attach to. */
+/** In examples this is the process to attach to: it runs examples/queue.c. */
 const examplePid = '4242';
 
 interface Example {
   readonly name: string;
+  /** What it imports from, where it does not say. */
+  readonly from: string;
   readonly code: string;
 }
 
@@ -22,6 +24,7 @@ function inReadme(): Example[] {
   const text = readFileSync(join(root, 'README.md'), 'utf8');
   return [...text.matchAll(/```ts\n(.*?)```/gs)].map((match, index) => ({
     name: `readme-${index + 1}`,
+    from: 'fastprobe',
     code: match[1] ?? '',
   }));
 }
@@ -32,16 +35,17 @@ function inComments(): Example[] {
     const text = readFileSync(join(root, 'src', file), 'utf8');
     return [...text.matchAll(/@example\n(.*?)\*\//gs)].map((match, index) => ({
       name: `${file.replace(/[/.]/g, '-')}-${index + 1}`,
+      from: file.startsWith('target/') ? 'fastprobe/target' : 'fastprobe',
       code: (match[1] ?? '').replace(/^ *\* ?/gm, ''),
     }));
   });
 }
 
 /** The example with the imports that it leaves out. */
-function complete({ code }: Example): string {
-  if (code.includes("from 'fastprobe'")) return code;
+function complete({ code, from }: Example): string {
+  if (code.includes("from 'fastprobe")) return code;
   const names = ['attach', 'launch'].filter((name) => new RegExp(`\\b${name}\\(`).test(code));
-  return `import { ${names.join(', ')} } from 'fastprobe';\n${code}`;
+  return `import { ${names.join(', ')} } from '${from}';\n${code}`;
 }
 
 const examples = [...inReadme(), ...inComments()];
@@ -67,11 +71,11 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 it.each(examples)('$name runs', async ({ name }) => {
-  const program = await runTarget('threads', ['2', '0']);
+  const program = await startTarget(compileSource(join(root, 'examples', 'queue.c'), ['-Og']));
   const script = readFileSync(join(folder, 'run', `${name}.mjs`), 'utf8').replaceAll(examplePid, String(program.pid));
   writeFileSync(join(folder, `${name}-now.mjs`), script);
   const result = spawnSync(process.execPath, [join(folder, `${name}-now.mjs`)], { encoding: 'utf8', timeout: 20_000 });
   expect(result.stderr).toBe('');
   expect(result.status).toBe(0);
-  expect(JSON.parse((await program.finish()).last)).toMatchObject({ errors: 0 });
+  expect(Number(await program.line())).toBeGreaterThan(0);
 });

@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "tracer_task.h"
+
 namespace fastprobe {
 
 namespace {
@@ -59,6 +61,8 @@ std::vector<uint64_t> readRanges(pid_t pid, int memory, const std::vector<Range>
 std::vector<uint64_t> writeRanges(int memory, const std::vector<Range>& ranges, const uint8_t* source) {
   std::vector<uint64_t> lengths;
   lengths.reserve(ranges.size());
+  // Code must not be left half written.
+  const DeathDeferred deferred;
   for (const Range& range : ranges) {
     uint64_t done = 0;
     while (done < range.length) {

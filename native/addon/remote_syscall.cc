@@ -1,5 +1,6 @@
 // Running a system call in the target, from a stopped thread that must not notice.
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
@@ -8,6 +9,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "proc_status.h"
@@ -41,13 +43,13 @@ uint64_t resumeAddress(pid_t tid, uint64_t rip) {
 }
 
 /// Waits for the thread's next stop or its end; none when `deadline` passes first.
-std::optional<int> waitForThread(TracerTask& task, pid_t tid, std::optional<Clock::time_point> deadline) {
+std::optional<int> waitForThread(TracerTask& task, pid_t tid, Clock::time_point deadline) {
   for (;;) {
     int status = 0;
     const pid_t found = waitpid(tid, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (found == tid) return status;
     if (found < 0) return W_EXITCODE(0, SIGKILL);  // Nothing left to wait for: it went with an exec of another thread.
-    if (deadline && Clock::now() >= *deadline) return std::nullopt;
+    if (Clock::now() >= deadline) return std::nullopt;
     task.waitForTracee(100);
   }
 }
@@ -91,10 +93,10 @@ struct RemoteResult {
   int refused = 0;
 };
 
-/// Runs `nr(args)` in thread `tid`, which must be in a PTRACE_EVENT_STOP and is in one again afterwards, with its
+/// Runs a system call (its number and six arguments) in thread `tid`, which must be in a PTRACE_EVENT_STOP and is in one again afterwards, with its
 /// registers, signal mask and interrupted system call as before. Neither allocates nor locks (DeathDeferred).
-RemoteResult runInBorrowedThread(TracerTask& task, pid_t tid, uint64_t instruction, long nr, const uint64_t (&args)[6],
-                              std::chrono::milliseconds timeout) {
+RemoteResult runInBorrowedThread(TracerTask& task, pid_t tid, uint64_t instruction, const uint64_t (&call)[7],
+                                 std::chrono::milliseconds timeout) {
   RemoteResult result;
   user_regs_struct saved{};
   uint64_t savedMask = 0;
@@ -105,19 +107,19 @@ RemoteResult runInBorrowedThread(TracerTask& task, pid_t tid, uint64_t instructi
   }
   saved.rip = resumeAddress(tid, saved.rip);
 
-  user_regs_struct call = saved;
-  call.rip = instruction;
-  call.rax = static_cast<unsigned long long>(nr);
-  call.orig_rax = ~0ULL;  // Not in a system call: the kernel must not restart the one it interrupted.
-  call.rdi = args[0];
-  call.rsi = args[1];
-  call.rdx = args[2];
-  call.r10 = args[3];
-  call.r8 = args[4];
-  call.r9 = args[5];
+  user_regs_struct borrowed = saved;
+  borrowed.rip = instruction;
+  borrowed.orig_rax = ~0ULL;  // Not in a system call: the kernel must not restart the one it interrupted.
+  borrowed.rax = call[0];
+  borrowed.rdi = call[1];
+  borrowed.rsi = call[2];
+  borrowed.rdx = call[3];
+  borrowed.r10 = call[4];
+  borrowed.r8 = call[5];
+  borrowed.r9 = call[6];
 
   DeathDeferred deferred;
-  if (ptrace(PTRACE_SETREGS, tid, nullptr, &call) != 0) {
+  if (ptrace(PTRACE_SETREGS, tid, nullptr, &borrowed) != 0) {
     result.refused = errno;
     return result;
   }
@@ -125,7 +127,7 @@ RemoteResult runInBorrowedThread(TracerTask& task, pid_t tid, uint64_t instructi
   ptrace(static_cast<__ptrace_request>(PTRACE_SETSIGMASK), tid, sizeof everySignal, &everySignal);
 
   // Two syscall stops, entry and exit. They need no signal, so the target's handlers and masks do not matter.
-  std::optional<Clock::time_point> deadline = Clock::now() + timeout;
+  Clock::time_point deadline = Clock::now() + timeout;
   int syscallStops = 0;
   long signal = 0;
   while (syscallStops < 2) {
@@ -133,7 +135,7 @@ RemoteResult runInBorrowedThread(TracerTask& task, pid_t tid, uint64_t instructi
     std::optional<int> status = waitForThread(task, tid, deadline);
     if (!status) {
       result.timedOut = true;
-      deadline.reset();
+      deadline = Clock::time_point::max();
       ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
       status = waitForThread(task, tid, deadline);
     }
@@ -155,7 +157,7 @@ RemoteResult runInBorrowedThread(TracerTask& task, pid_t tid, uint64_t instructi
   signal = 0;
   for (;;) {
     ptrace(PTRACE_CONT, tid, nullptr, signal);
-    const std::optional<int> status = waitForThread(task, tid, std::nullopt);
+    const std::optional<int> status = waitForThread(task, tid, Clock::time_point::max());
     if (endsTheThread(*status)) {
       result.gone = status;
       return result;
@@ -177,16 +179,44 @@ RemoteResult runInBorrowedThread(TracerTask& task, pid_t tid, uint64_t instructi
 
 }  // namespace
 
-long TracedProcess::remoteSyscall(pid_t tid, uint64_t instruction, long nr, const uint64_t (&args)[6],
-                                  std::chrono::milliseconds timeout) {
+std::vector<int64_t> TracedProcess::remoteSyscalls(pid_t tid, uint64_t instruction, const std::vector<uint64_t>& words,
+                                                   const std::vector<uint8_t>& data, std::chrono::milliseconds timeout) {
   require(true);
+  if (tid == 0) {
+    const auto any = std::find_if(threads_.begin(), threads_.end(), [](const auto& entry) { return entry.second.stopped; });
+    if (any != threads_.end()) tid = any->first;
+  }
   const auto found = threads_.find(tid);
   if (found == threads_.end() || !found->second.stopped) {
     throw NativeError{"FASTPROBE_NO_SUCH_THREAD", "thread " + std::to_string(tid) + " is not there or not stopped", ESRCH};
   }
+  // Below the red zone (System V ABI, 3.2.2) a stopped thread keeps nothing.
+  const uint64_t dataAddress = (registers(tid).rsp - 128 - data.size()) & ~uint64_t{15};
+  if (!data.empty() && pwrite(memory_, data.data(), data.size(), static_cast<off_t>(dataAddress)) != static_cast<ssize_t>(data.size())) {
+    throwSystemError("cannot write below the stack of thread " + std::to_string(tid));
+  }
+  std::vector<int64_t> results;
+  results.reserve(words.size() / 8);
+  // All or, when Node dies, still all: what belongs together is not left half done.
+  const DeathDeferred deferred;
+  for (size_t at = 0; at + 8 <= words.size(); at += 8) {
+    uint64_t call[7];
+    std::copy_n(words.begin() + static_cast<ptrdiff_t>(at), 7, call);
+    for (int argument = 0; argument < 6; argument++) {
+      const unsigned source = (words[at + 7] >> (4 * argument)) & 15;
+      if (source == 15) call[1 + argument] = dataAddress;
+      if (source >= 1 && source <= results.size()) call[1 + argument] = static_cast<uint64_t>(results[source - 1]);
+    }
+    results.push_back(remoteSyscall(tid, instruction, call, timeout));
+    if (results.back() < 0 && results.back() > -4096) break;
+  }
+  return results;
+}
+
+long TracedProcess::remoteSyscall(pid_t tid, uint64_t instruction, const uint64_t (&call)[7], std::chrono::milliseconds timeout) {
   const SeccompSuspended suspended(pid_, tid);
   const unsigned execs = execs_;
-  const RemoteResult result = runInBorrowedThread(task_, tid, instruction, nr, args, timeout);
+  const RemoteResult result = runInBorrowedThread(task_, tid, instruction, call, timeout);
   if (result.refused != 0) throwSystemError("cannot run a system call in thread " + std::to_string(tid), result.refused);
   if (result.gone) {
     onStatus(tid, *result.gone);
@@ -194,10 +224,11 @@ long TracedProcess::remoteSyscall(pid_t tid, uint64_t instruction, long nr, cons
     throwIfGone(execs);
     throw NativeError{"FASTPROBE_NO_SUCH_THREAD", "thread " + std::to_string(tid) + " ended during a remote system call", 0};
   }
-  found->second.groupStopped = result.groupStopped;
+  const auto thread = threads_.find(tid);
+  if (thread != threads_.end()) thread->second.groupStopped = result.groupStopped;
   if (result.timedOut) {
     throw NativeError{"FASTPROBE_REMOTE_CALL_BLOCKED",
-                      "system call " + std::to_string(nr) + " did not return in time and was interrupted", EINTR};
+                      "system call " + std::to_string(call[0]) + " did not return in time and was interrupted", EINTR};
   }
   return result.value;
 }

@@ -158,7 +158,7 @@ Napi::Function TargetObject::define(Napi::Env env) {
                       InstanceMethod("setRegisters", &TargetObject::setRegisters),
                       InstanceMethod("xstate", &TargetObject::xstate), InstanceMethod("setXstate", &TargetObject::setXstate),
                       InstanceMethod("read", &TargetObject::read), InstanceMethod("write", &TargetObject::write),
-                      InstanceMethod("syscall", &TargetObject::syscall),
+                      InstanceMethod("syscalls", &TargetObject::syscalls),
                       InstanceMethod("wantSignals", &TargetObject::wantSignals), InstanceMethod("unref", &TargetObject::unref)});
 }
 
@@ -380,16 +380,20 @@ Napi::Value TargetObject::write(const Napi::CallbackInfo& info) {
       {info[1]});
 }
 
-Napi::Value TargetObject::syscall(const Napi::CallbackInfo& info) {
-  struct Arguments {
-    uint64_t words[6];
-  } arguments;
-  std::memcpy(arguments.words, info[3].As<Napi::BigUint64Array>().Data(), sizeof arguments.words);
+/// Runs system calls one after the other, up to the first that fails. src/target/remote-calls.ts has the meaning of the words.
+Napi::Value TargetObject::syscalls(const Napi::CallbackInfo& info) {
+  const auto wordArray = info[2].As<Napi::BigUint64Array>();
+  const auto dataArray = info[3].As<Napi::Uint8Array>();
   return schedule(info, [tid = info[0].As<Napi::Number>().Int32Value(), instruction = unsignedOf(info[1]),
-                         nr = info[2].As<Napi::Number>().Int64Value(), arguments,
+                         words = std::vector<uint64_t>(wordArray.Data(), wordArray.Data() + wordArray.ElementLength()),
+                         data = std::vector<uint8_t>(dataArray.Data(), dataArray.Data() + dataArray.ByteLength()),
                          timeout = milliseconds(info[4])](TracedProcess& process) -> Finish {
-    const long value = process.remoteSyscall(tid, instruction, nr, arguments.words, timeout);
-    return [value](Napi::Env env) { return Napi::BigInt::New(env, static_cast<int64_t>(value)); };
+    const std::vector<int64_t> results = process.remoteSyscalls(tid, instruction, words, data, timeout);
+    return [results](Napi::Env env) {
+      auto array = Napi::BigInt64Array::New(env, results.size());
+      std::copy(results.begin(), results.end(), array.Data());
+      return array;
+    };
   });
 }
 

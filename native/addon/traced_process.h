@@ -70,8 +70,12 @@ class TracedProcess {
   void kill(int signal);
   /// Takes note of every change that wait(2) has for us, without blocking.
   void reap();
-  /// Runs `nr(args)` in stopped thread `tid`, from the syscall instruction at `instruction`.
-  long remoteSyscall(pid_t tid, uint64_t instruction, long nr, const uint64_t (&args)[6], std::chrono::milliseconds timeout);
+  /// Runs system calls in stopped thread `tid` (any, if 0), from the syscall instruction at `instruction`, up to the first
+  /// that fails, and returns what they returned. Each is eight words: the number, six arguments, and four bits per argument
+  /// that say what to put in its place: 0 nothing, 1 to 14 the result of that call, 15 the address of `data`, which is
+  /// put where the thread keeps nothing.
+  std::vector<int64_t> remoteSyscalls(pid_t tid, uint64_t instruction, const std::vector<uint64_t>& words,
+                                      const std::vector<uint8_t>& data, std::chrono::milliseconds timeout);
 
   /// Throws unless the process is there, seized, and (if `mustBeStopped`) stopped.
   void require(bool mustBeStopped = false) const;
@@ -101,6 +105,7 @@ class TracedProcess {
     bool seized = true;
   };
 
+  long remoteSyscall(pid_t tid, uint64_t instruction, const uint64_t (&call)[7], std::chrono::milliseconds timeout);
   void openMemory();
   void seize(pid_t tid, long options);
   void setOptions(long options);

@@ -7,6 +7,7 @@
 #define CHANNEL_HEAD 0x080                // where the next hit goes in the ring; has a cache line to itself
 #define CHANNEL_CURRENT_ACTION 0x100      // for each of our signals, the slot that holds the target's own action
 #define CHANNEL_NEXT_ACTION 0x110         // for each of our signals, how many slots were handed out
+#define CHANNEL_RESTORER 0x120            // the target's own code for returning from a handler, or ours if it has none
 #define CHANNEL_ACTIONS 0x400             // for each of our signals, ACTION_SLOTS kernel sigactions
 #define ACTION_SLOTS 32
 

@@ -63,7 +63,6 @@ __asm__(
     ".popsection\n");
 
 extern const HIDDEN uint64_t fastprobe_runtime_channel;
-extern const HIDDEN char fastprobe_runtime_restorer[];
 
 INLINE char *channel(void) {
   uint64_t address;
@@ -86,6 +85,9 @@ INLINE struct action *slot(int index, uint32_t number) {
   struct action *actions = (struct action *)(channel() + CHANNEL_ACTIONS);
   return &actions[index * ACTION_SLOTS + number % ACTION_SLOTS];
 }
+
+/// Code that returns from a handler and that stays when we go.
+INLINE uint64_t restorer(void) { return *(uint64_t *)(channel() + CHANNEL_RESTORER); }
 
 INLINE uint32_t *current(int index) { return (uint32_t *)(channel() + CHANNEL_CURRENT_ACTION) + index; }
 
@@ -122,7 +124,7 @@ INLINE void install(int signal, const struct action *action) {
 /// What the kernel does for a signal that nobody handles: for ours, the end of the process. The instruction that
 /// faulted runs again and ends it with the right status and core; a signal that was sent is sent again.
 INLINE void die(int signal, const struct signal_info *info) {
-  const struct action none = {SIG_DFL, SA_RESTORER, (uint64_t)fastprobe_runtime_restorer, 0};
+  const struct action none = {SIG_DFL, SA_RESTORER, restorer(), 0};
   install(signal, &none);
   // int3 has already been stepped over, and does not come again by itself.
   if (info->code <= 0 || signal == SIGTRAP) {
@@ -182,8 +184,7 @@ HIDDEN RUNTIME int fastprobe_runtime_sigaction(int signal, const struct user_act
   const int index = index_of(signal);
   struct action before;
   if (wanted != NULL) {
-    struct action action = {wanted->handler, (uint32_t)wanted->flags | SA_RESTORER, (uint64_t)fastprobe_runtime_restorer,
-                            wanted->mask};
+    struct action action = {wanted->handler, (uint32_t)wanted->flags | SA_RESTORER, restorer(), wanted->mask};
     before = exchange(index, action);
     uint64_t handler;
     __asm__("lea fastprobe_runtime_handler(%%rip), %0" : "=r"(handler));

@@ -31,7 +31,14 @@ export interface NativeTarget {
   /** `ranges` is [address, length, …]; resolves with the bytes done of each. */
   read(ranges: BigUint64Array, destination: Uint8Array): Promise<Float64Array>;
   write(ranges: BigUint64Array, source: Uint8Array): Promise<Float64Array>;
-  syscall(tid: number, instruction: bigint, nr: number, args: BigUint64Array, timeoutMs: number): Promise<bigint>;
+  /** `tid` 0 means any thread; remote-calls.ts makes the words. Resolves with the results, up to the first failure. */
+  syscalls(
+    tid: number,
+    instruction: bigint,
+    words: BigUint64Array,
+    data: Uint8Array,
+    timeoutMs: number,
+  ): Promise<BigInt64Array>;
   wantSignals(want: boolean): Promise<void>;
   unref(): void;
 }

@@ -83,6 +83,37 @@ export function auxiliaryValue(pid: number, type: number): bigint | undefined {
   return undefined;
 }
 
+/** When a process started, in clock ticks since boot: with the id it names a process for good. Undefined when it is gone. */
+export function startTime(pid: number): bigint | undefined {
+  const stat = readText(`/proc/${pid}/stat`);
+  const field = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+  return field === undefined ? undefined : BigInt(field);
+}
+
+/** Signals of one thread as sets: bit n - 1 stands for signal n. */
+export interface SignalSets {
+  tid: number;
+  blocked: bigint;
+  /** Sent to this very thread, or raised by it, and not delivered yet. */
+  pending: bigint;
+}
+
+export function signalSets(pid: number): SignalSets[] {
+  return listThreads(pid).flatMap(({ tid }) => {
+    const status = readText(`/proc/${pid}/task/${tid}/status`);
+    if (status === undefined) return [];
+    const set = (name: string) => BigInt(`0x${new RegExp(`^${name}:\\s*(\\w+)$`, 'm').exec(status)?.[1] ?? '0'}`);
+    return [{ tid, blocked: set('SigBlk'), pending: set('SigPnd') }];
+  });
+}
+
+/** Whether a hardware shadow stack is active in some thread. */
+export function hasShadowStack(pid: number): boolean {
+  return listThreads(pid).some(({ tid }) =>
+    /^x86_Thread_features:.*\bshstk\b/m.test(readText(`/proc/${pid}/task/${tid}/status`) ?? ''),
+  );
+}
+
 export interface ThreadInfo {
   tid: number;
   name: string;

@@ -7,7 +7,7 @@ import type { NativeTarget } from './addon.js';
 import { type Mapping, readMaps } from './maps.js';
 import { native } from './native-errors.js';
 import { SharedRegion } from './shared-region.js';
-import { MAP, MFD_CLOEXEC, PROT, type SyscallName, syscallNumbers } from './syscalls.js';
+import { MAP, MFD_CLOEXEC, MREMAP, PROT, type SyscallName, syscallNumbers } from './syscalls.js';
 
 export interface RemoteOptions {
   /** The thread that makes the call; any if not given. */
@@ -15,8 +15,50 @@ export interface RemoteOptions {
   timeoutMs?: number;
 }
 
+/** An argument: a number, the result of the call with that index in the same batch, or the address of the batch's data. */
+export type Argument = bigint | { readonly result: number } | 'data';
+
+export interface RemoteCall {
+  readonly name: SyscallName;
+  readonly args: readonly Argument[];
+}
+
+const argumentCount = 6;
+const dataMark = 15;
+
+/** A call as the addon takes it: number, arguments, and four bits for each argument that say what to put in its place. */
+function wordsOf({ nr, args }: { nr: number; args: readonly Argument[] }): bigint[] {
+  let marks = 0n;
+  const values = Array.from({ length: argumentCount }, (_, index) => {
+    const argument = args[index] ?? 0n;
+    if (typeof argument === 'bigint') return BigInt.asUintN(64, argument);
+    const mark = argument === 'data' ? dataMark : argument.result + 1;
+    marks |= BigInt(mark) << BigInt(4 * index);
+    return 0n;
+  });
+  return [BigInt(nr), ...values, marks];
+}
+
 const pageSize = 4096;
 const pages = (length: number) => Math.ceil(length / pageSize) * pageSize;
+
+export interface MapOptions {
+  at?: Address;
+  protection?: number;
+}
+
+/** The call that maps anonymous private memory, for a batch. */
+export function mapCall(length: number, options: MapOptions): RemoteCall {
+  const protection = options.protection ?? PROT.read | PROT.write;
+  const flags = MAP.private | MAP.anonymous | (options.at === undefined ? 0 : MAP.fixedNoReplace);
+  return { name: 'mmap', args: [options.at ?? 0n, BigInt(length), BigInt(protection), BigInt(flags), -1n, 0n] };
+}
+
+const memfdCreate: RemoteCall = { name: 'memfd_create', args: ['data', BigInt(MFD_CLOEXEC)] };
+
+function textOf(name: string): Uint8Array {
+  return Buffer.from(`${name}\0`);
+}
 
 /**
  * Runs system calls in a stopped target. The thread that lends itself is put back as it was, also when the call fails,
@@ -34,30 +76,56 @@ export class RemoteCalls {
 
   /** Runs any system call. Resolves with what the kernel returns: a negative errno when the call failed. */
   async raw(nr: number, args: readonly bigint[] = [], options: RemoteOptions = {}): Promise<bigint> {
-    this.#instruction ??= this.#findInstruction();
-    const instruction = await this.#instruction;
-    const tid = options.tid ?? (await this.#anyThread());
-    const words = BigUint64Array.from({ length: 6 }, (_, index) => BigInt.asUintN(64, args[index] ?? 0n));
-    return native(this.#native.syscall(tid, instruction, nr, words, options.timeoutMs ?? 5_000));
+    const [result = 0n] = await this.#run([{ nr, args }], new Uint8Array(), options);
+    return result;
   }
 
   /** Runs a system call by name. Throws FASTPROBE_REMOTE_CALL when it fails. */
   async call(name: SyscallName, args: readonly bigint[] = [], options: RemoteOptions = {}): Promise<bigint> {
-    const result = await this.raw(syscallNumbers[name], args, options);
-    if (result < 0n && result > -4096n) {
-      const errno = getSystemErrorName(Number(result));
+    const [result = 0n] = await this.batch([{ name, args }], options);
+    return result;
+  }
+
+  /**
+   * Runs system calls one after the other, without coming back to us in between. An argument may be the result of an earlier
+   * one, or point at `data`. Throws FASTPROBE_REMOTE_CALL when one fails; those behind it are not run.
+   */
+  async batch(
+    calls: readonly RemoteCall[],
+    options: RemoteOptions & { data?: Uint8Array } = {},
+  ): Promise<readonly bigint[]> {
+    const numbered = calls.map(({ name, args }) => ({ nr: syscallNumbers[name], args }));
+    const results = await this.#run(numbered, options.data ?? new Uint8Array(), options);
+    const last = results.at(-1) ?? 0n;
+    if (last < 0n && last > -4096n) {
+      const name = calls[results.length - 1]?.name;
+      const errno = getSystemErrorName(Number(last));
       throw new FastprobeError('FASTPROBE_REMOTE_CALL', `${name} in process ${this.#pid} failed: ${errno}`, {
         hint: `man 2 ${name} says what ${errno} means`,
       });
     }
-    return result;
+    return results;
+  }
+
+  async #run(
+    calls: readonly { nr: number; args: readonly Argument[] }[],
+    data: Uint8Array,
+    options: RemoteOptions,
+  ): Promise<readonly bigint[]> {
+    this.#instruction ??= this.#findInstruction();
+    const instruction = await this.#instruction;
+    if (calls.length === 0) return [];
+    const words = BigUint64Array.from(calls.flatMap(wordsOf));
+    return [
+      ...(await native(this.#native.syscalls(options.tid ?? 0, instruction, words, data, options.timeoutMs ?? 5_000))),
+    ];
   }
 
   /** Maps anonymous private memory; at `at`, if given, but never over something that is there. */
-  async mmap(length: number, options: { at?: Address; protection?: number } = {}): Promise<Address> {
-    const protection = options.protection ?? PROT.read | PROT.write;
-    const flags = MAP.private | MAP.anonymous | (options.at === undefined ? 0 : MAP.fixedNoReplace);
-    return this.#map([options.at ?? 0n, BigInt(length), BigInt(protection), BigInt(flags), -1n, 0n], options.at);
+  async mmap(length: number, options: MapOptions = {}): Promise<Address> {
+    const [place = 0n] = await this.batch([mapCall(length, options)]);
+    await this.#checkPlace(place, length, options.at);
+    return address(place);
   }
 
   async munmap(at: Address, length: number): Promise<void> {
@@ -70,32 +138,45 @@ export class RemoteCalls {
 
   /** Makes an anonymous file in the target; resolves with its descriptor there. It is closed by an exec. */
   async memfdCreate(name: string): Promise<number> {
-    const text = Buffer.from(`${name}\0`);
-    const scratch = await this.mmap(pages(text.length));
+    return Number((await this.batch([memfdCreate], { data: textOf(name) }))[0]);
+  }
+
+  /**
+   * Makes memory that the target and we both see; at `at` in the target, if given, but never over something. `further` calls
+   * are run with it.
+   */
+  async share(
+    length: number,
+    options: { at?: Address; name?: string; further?: readonly RemoteCall[] } = {},
+  ): Promise<SharedRegion> {
+    const size = pages(length);
+    const flags = MAP.shared | (options.at === undefined ? 0 : MAP.fixedNoReplace);
+    const protection = PROT.read | PROT.write;
+    const file = { result: 0 };
+    const map = [options.at ?? 0n, BigInt(size), BigInt(protection), BigInt(flags), file, 0n];
+    const calls: RemoteCall[] = [
+      memfdCreate,
+      { name: 'ftruncate', args: [file, BigInt(size)] },
+      { name: 'mmap', args: map },
+      ...(options.further ?? []),
+    ];
+    const [descriptor = 0n, , place = 0n] = await this.batch(calls, { data: textOf(options.name ?? 'fastprobe') });
     try {
-      await native(this.#native.write(BigUint64Array.of(scratch, BigInt(text.length)), text));
-      return Number(await this.call('memfd_create', [scratch, BigInt(MFD_CLOEXEC)]));
+      await this.#checkPlace(place, size, options.at);
+      return new SharedRegion(`/proc/${this.#pid}/fd/${descriptor}`, size, address(place));
     } finally {
-      await this.munmap(scratch, pages(text.length));
+      await this.call('close', [descriptor]);
     }
   }
 
-  /** Makes memory that the target and we both see; at `at` in the target, if given, but never over something. */
-  async share(length: number, options: { at?: Address; name?: string } = {}): Promise<SharedRegion> {
-    const size = pages(length);
-    const file = await this.memfdCreate(options.name ?? 'fastprobe');
-    try {
-      await this.call('ftruncate', [BigInt(file), BigInt(size)]);
-      const flags = MAP.shared | (options.at === undefined ? 0 : MAP.fixedNoReplace);
-      const protection = PROT.read | PROT.write;
-      const place = await this.#map(
-        [options.at ?? 0n, BigInt(size), BigInt(protection), BigInt(flags), BigInt(file), 0n],
-        options.at,
-      );
-      return new SharedRegion(`/proc/${this.#pid}/fd/${file}`, size, place);
-    } finally {
-      await this.call('close', [BigInt(file)]);
-    }
+  /** The calls that make shared memory visible at another place as well; nothing may be mapped there. */
+  mapAgain(region: Address, length: number, at: Address): RemoteCall[] {
+    return [
+      // mremap replaces what it finds: so the place is taken first, by memory of ours.
+      mapCall(length, { at, protection: PROT.none }),
+      // A length of 0 leaves the old mapping as it is; mremap(2), for shared memory.
+      { name: 'mremap', args: [region, 0n, BigInt(length), BigInt(MREMAP.mayMove | MREMAP.fixed), at] },
+    ];
   }
 
   /** After exec the instruction that we used is gone. */
@@ -103,27 +184,13 @@ export class RemoteCalls {
     this.#instruction = undefined;
   }
 
-  async #map(args: readonly bigint[], wanted: Address | undefined): Promise<Address> {
-    const place = address(await this.call('mmap', args));
-    if (wanted === undefined || place === wanted) return place;
-    // A kernel older than 4.17 takes MAP_FIXED_NOREPLACE for a mere wish.
-    await this.munmap(place, Number(args[1]));
+  /** A kernel older than 4.17 takes MAP_FIXED_NOREPLACE for a mere wish. */
+  async #checkPlace(place: bigint, length: number, wanted: Address | undefined): Promise<void> {
+    if (wanted === undefined || place === wanted) return;
+    await this.munmap(address(place), length);
     throw new FastprobeError('FASTPROBE_REMOTE_CALL', `mmap could not place memory at ${formatAddress(wanted)}`, {
       hint: 'the place is taken; choose another from maps()',
     });
-  }
-
-  async #anyThread(): Promise<number> {
-    const { tids } = await native(this.#native.registers());
-    const [tid] = tids;
-    if (tid !== undefined) return tid;
-    throw new FastprobeError(
-      'FASTPROBE_NO_SUCH_THREAD',
-      `process ${this.#pid} has no thread that could make the call`,
-      {
-        hint: 'the process is about to end',
-      },
-    );
   }
 
   /** A syscall instruction in the target's own code: the vdso has one, and so has every program that does anything. */

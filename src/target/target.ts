@@ -60,11 +60,15 @@ export class Target extends EventEmitter<TargetEvents> implements AsyncDisposabl
     return native(this.#native.resume());
   }
 
-  /** Lets go of the process; it runs on, or stays stopped if it was stopped by a signal. A second call does nothing. */
-  async detach(): Promise<void> {
-    if (!this.#attached) return;
+  /**
+   * Lets go of the process; it runs on, or stays stopped if it was stopped by a signal. Resolves with the microseconds for
+   * which its threads were held. A second call does nothing.
+   */
+  async detach(): Promise<number> {
+    if (!this.#attached) return 0;
+    let held = 0;
     try {
-      await native(this.#native.detach(defaultStopTimeoutMs));
+      held = await native(this.#native.detach(defaultStopTimeoutMs));
     } catch (error) {
       // What we wanted to let go of is gone.
       if (!(error instanceof FastprobeError) || error.code !== 'FASTPROBE_TARGET_EXITED') throw error;
@@ -72,6 +76,7 @@ export class Target extends EventEmitter<TargetEvents> implements AsyncDisposabl
       this.#native.unref();
     }
     this.#attached = false;
+    return held;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,6 @@
 // Attaches, stops, runs a remote system call, resumes and detaches in a loop until it is killed. Argument: the pid.
 
-import { attach } from '../../dist/src/index.js';
+import { attach } from '../../dist/src/target/index.js';
 
 const pid = Number(process.argv[2]);
 console.log('ready');

@@ -3,7 +3,7 @@
 import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { onTestFinished } from 'vitest';
@@ -15,14 +15,18 @@ const output = join(import.meta.dirname, '..', '..', 'build', 'test-targets');
 /** The compilers that this machine has; gcc is one of them. What is missing, the set-up of all tests says. */
 export const compilers = ['gcc', 'clang'].filter(isInstalled);
 
-/** Compiles test/targets/`name`.c once per set of flags; returns the program's path. Safe in parallel. */
+/** Compiles test/targets/`name`.c once per set of flags; returns the program's path. */
 export function compileTarget(name: string, flags: readonly string[] = ['-O1'], compiler = 'gcc'): string {
-  const source = join(sources, `${name}.c`);
+  return compileSource(join(sources, `${name}.c`), flags, compiler);
+}
+
+/** Compiles a C file once per set of flags; returns the program's path. Safe in parallel. */
+export function compileSource(source: string, flags: readonly string[], compiler = 'gcc'): string {
   const contents = [readFileSync(source), readFileSync(join(sources, 'target.h'))];
   const key = [compiler, ...flags, ...contents]
     .reduce((hash, part) => hash.update(part), createHash('sha1'))
     .digest('hex');
-  const program = join(output, `${name}-${key.slice(0, 12)}`);
+  const program = join(output, `${basename(source, '.c')}-${key.slice(0, 12)}`);
   if (existsSync(program)) return program;
   mkdirSync(output, { recursive: true });
   const unfinished = `${program}.${process.pid}`;
@@ -31,6 +35,12 @@ export function compileTarget(name: string, flags: readonly string[] = ['-O1'], 
   });
   renameSync(unfinished, program);
   return program;
+}
+
+/** The number of the line of test/targets/`name`.c that has the comment `LINE mark`. */
+export function lineOf(name: string, mark: string): number {
+  const lines = readFileSync(join(sources, `${name}.c`), 'utf8').split('\n');
+  return lines.findIndex((line) => line.includes(`LINE ${mark}`)) + 1;
 }
 
 export type RunningTarget = {

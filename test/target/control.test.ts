@@ -6,7 +6,7 @@ import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { address, attach, launch, offsetBy, PROT } from '../../src/index.js';
+import { address, attach, launch, offsetBy, PROT } from '../../src/target/index.js';
 import { buildIdOf } from '../../src/target/maps.js';
 import { compileTarget, delay, runTarget, startTarget } from '../support/targets.js';
 

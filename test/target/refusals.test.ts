@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { attach, FastprobeError, launch } from '../../src/index.js';
+import { attach, FastprobeError, launch } from '../../src/target/index.js';
 import { processStatus } from '../../src/target/proc.js';
 import { explainDenial } from '../../src/target/refusal.js';
 import { compileTarget, delay, runTarget } from '../support/targets.js';

@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';
-import { attach } from '../../src/index.js';
+import { attach } from '../../src/target/index.js';
 import { compilers, compileTarget, delay, runTarget, startTarget } from '../support/targets.js';
 
-const library = join(import.meta.dirname, '..', '..', 'dist', 'src', 'index.js');
+const library = join(import.meta.dirname, '..', '..', 'dist', 'src', 'target', 'index.js');
 const status = (pid: number) => readFileSync(`/proc/${pid}/status`, 'utf8');
 const tracerOf = (pid: number) => Number(/^TracerPid:\t(\d+)$/m.exec(status(pid))?.[1]);
 

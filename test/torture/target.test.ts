@@ -4,7 +4,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { attach } from '../../src/index.js';
+import { attach } from '../../src/target/index.js';
 import { rounds } from '../support/length.js';
 import { compileTarget, delay, runTarget } from '../support/targets.js';
 
