@@ -103,6 +103,10 @@ export class Binary {
     return this.elf.sectionOf(at);
   }
 
+  sectionNamed(name: string): Section | undefined {
+    return this.elf.section(name);
+  }
+
   /** See {@link Elf.loadBias}. */
   loadBias(mappingStart: Address, fileOffset: number): bigint {
     return this.elf.loadBias(mappingStart, fileOffset);
