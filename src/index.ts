@@ -1,14 +1,12 @@
-// The public API of fastprobe, nothing else.
+// The public API of fastprobe, nothing else. `fastprobe/target` has the layer below: full control of a process.
 
 export { type Address, address, formatAddress, offsetBy } from './address.js';
 export { type ErrorCode, errorCodes, FastprobeError } from './errors.js';
-export { attach } from './target/attach.js';
-export type { Exit, SignalEvent, TargetEvents } from './target/events.js';
-export { type LaunchOptions, launch, type Stdio } from './target/launch.js';
-export type { MappedFile, Mapping } from './target/maps.js';
-export type { ThreadInfo } from './target/proc.js';
-export type { RegisterName, Registers } from './target/registers.js';
-export type { RemoteCalls, RemoteOptions } from './target/remote-calls.js';
-export type { SharedRegion } from './target/shared-region.js';
-export { MAP, PROT } from './target/syscalls.js';
-export type { Range, Target } from './target/target.js';
+export type { TacticName } from './patch/tactics.js';
+export { type FoundSession, listProbes, removeLeftovers } from './probe/leftovers.js';
+export type { Hit, Probe, ProbeSite, ProbeSummary } from './probe/probe.js';
+export { attach, launch, type Session, type SessionEnd } from './probe/session.js';
+export type { ProbeSpec } from './probe/spec.js';
+export type { CapturedValue } from './probe/values.js';
+export type { Exit } from './target/events.js';
+export type { LaunchOptions, Stdio } from './target/launch.js';
