@@ -2,6 +2,7 @@
 
 const benchmarks: Record<string, () => Promise<{ run(): Promise<void> }>> = {
   binary: () => import('./binary.js'),
+  loop: () => import('./loop.js'),
   target: () => import('./target.js'),
 };
 
