@@ -8,6 +8,7 @@
 #include "error.h"
 #include "launch.h"
 #include "memory.h"
+#include "operation.h"
 
 namespace fastprobe {
 
@@ -158,6 +159,7 @@ Napi::Function TargetObject::define(Napi::Env env) {
                       InstanceMethod("setRegisters", &TargetObject::setRegisters),
                       InstanceMethod("xstate", &TargetObject::xstate), InstanceMethod("setXstate", &TargetObject::setXstate),
                       InstanceMethod("read", &TargetObject::read), InstanceMethod("write", &TargetObject::write),
+                      InstanceMethod("operate", &TargetObject::operate),
                       InstanceMethod("syscalls", &TargetObject::syscalls),
                       InstanceMethod("wantSignals", &TargetObject::wantSignals), InstanceMethod("unref", &TargetObject::unref)});
 }
@@ -393,6 +395,60 @@ Napi::Value TargetObject::syscalls(const Napi::CallbackInfo& info) {
       auto array = Napi::BigInt64Array::New(env, results.size());
       std::copy(results.begin(), results.end(), array.Data());
       return array;
+    };
+  });
+}
+
+/// JavaScript passes an object of numbers and typed arrays (src/target/operation.ts); the fields have the names of Operation's.
+Napi::Value TargetObject::operate(const Napi::CallbackInfo& info) {
+  const auto plan = info[1].As<Napi::Object>();
+  const auto bytesOf = [&](const char* name) {
+    const auto array = plan.Get(name).As<Napi::Uint8Array>();
+    return std::vector<uint8_t>(array.Data(), array.Data() + array.ByteLength());
+  };
+  const auto wordsOf = [&](const char* name) {
+    const auto array = plan.Get(name).As<Napi::BigUint64Array>();
+    return std::vector<uint64_t>(array.Data(), array.Data() + array.ElementLength());
+  };
+  Operation operation;
+  operation.calls = wordsOf("calls");
+  operation.data = bytesOf("data");
+  operation.descriptorOf = plan.Get("descriptorOf").As<Napi::Number>();
+  const auto moves = wordsOf("moves");
+  for (size_t i = 0; i + 2 <= moves.size(); i += 2) operation.moves.push_back({moves[i], moves[i + 1]});
+  // Address, length expected, length written; the bytes themselves one after the other.
+  const auto changes = wordsOf("changes");
+  const auto contents = bytesOf("contents");
+  auto content = contents.begin();
+  const auto take = [&](uint64_t length) {
+    const auto start = content;
+    content += static_cast<ptrdiff_t>(length);
+    return std::vector<uint8_t>(start, content);
+  };
+  for (size_t i = 0; i + 3 <= changes.size(); i += 3) {
+    Change change{changes[i], {}, {}};
+    change.expected = take(changes[i + 1]);
+    change.bytes = take(changes[i + 2]);
+    operation.changes.push_back(std::move(change));
+  }
+  operation.allOrNone = plan.Get("allOrNone").As<Napi::Boolean>();
+  operation.end = static_cast<Operation::End>(plan.Get("end").As<Napi::Number>().Int32Value());
+  return schedule(info, [operation = std::move(operation), instruction = unsignedOf(info[0])](TracedProcess& process) -> Finish {
+    const OperationResult result = fastprobe::operate(process, operation, instruction);
+    const double held = process.stopMicroseconds();
+    return [result, held](Napi::Env env) {
+      Napi::Object object = Napi::Object::New(env);
+      const auto set = [&](const char* name, auto array, const auto& values) {
+        std::copy(values.begin(), values.end(), array.Data());
+        object.Set(name, array);
+      };
+      set("results", Napi::BigInt64Array::New(env, result.results.size()), result.results);
+      set("mismatches", Napi::Int32Array::New(env, result.mismatches.size()), result.mismatches);
+      set("tids", Napi::Int32Array::New(env, result.tids.size()), result.tids);
+      set("threadPointers", Napi::BigUint64Array::New(env, result.threadPointers.size()), result.threadPointers);
+      object.Set("descriptor", Napi::Number::New(env, result.descriptor));
+      object.Set("heldMicroseconds", Napi::Number::New(env, held));
+      return object;
     };
   });
 }

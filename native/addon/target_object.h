@@ -42,6 +42,7 @@ class TargetObject : public Napi::ObjectWrap<TargetObject> {
   Napi::Value setXstate(const Napi::CallbackInfo& info);
   Napi::Value read(const Napi::CallbackInfo& info);
   Napi::Value write(const Napi::CallbackInfo& info);
+  Napi::Value operate(const Napi::CallbackInfo& info);
   Napi::Value syscalls(const Napi::CallbackInfo& info);
   Napi::Value wantSignals(const Napi::CallbackInfo& info);
   void unref(const Napi::CallbackInfo& info);

@@ -2,21 +2,8 @@
 
 import { type Address, offsetBy } from '../address.js';
 import { FastprobeError } from '../errors.js';
-import type { RemoteCall } from '../target/remote-calls.js';
 import type { SharedRegion } from '../target/shared-region.js';
-import type { Target } from '../target/target.js';
-import {
-  actionSize,
-  actionSlots,
-  channelSize,
-  counters,
-  header,
-  magic,
-  ourSignals,
-  patches,
-  probes,
-  ring,
-} from './layout.js';
+import { actionSize, actionSlots, counters, header, magic, ourSignals, patches, probes, ring } from './layout.js';
 import { decodeActions, encodePatch, type PatchRecord, patchState } from './records.js';
 import { Redirects } from './redirects.js';
 import { Ring } from './ring.js';
@@ -57,9 +44,8 @@ export class Channel {
     this.redirects = new Redirects(this.#view);
   }
 
-  /** Makes the channel at `at` in a stopped target; `further` system calls are run with it. */
-  static async make(target: Target, at: Address, owner: Owner, further: readonly RemoteCall[]): Promise<Channel> {
-    const region = await target.remote.share(channelSize, { at, name: channelName, further });
+  /** Takes charge of fresh memory that the target sees too. */
+  static begin(region: SharedRegion, owner: Owner): Channel {
     const channel = new Channel(region);
     const view = channel.#view;
     view.setUint32(header.ownerPid, owner.pid, true);

@@ -8,7 +8,9 @@ import { relocateInto } from '../isa/relocate.js';
 import type { Arena } from './arena.js';
 import { bytesOf, type SiteCode } from './site-code.js';
 import { type Placement, type Surroundings, type TacticName, tactics } from './tactics.js';
-import type { Moves } from './threads.js';
+
+/** Where a thread goes on that stands at the key. */
+type Moves = ReadonlyMap<Address, Address>;
 
 /** A patch as it is to be made; nothing in the target has changed yet. */
 export interface PlannedPatch<T = unknown> {

@@ -1,47 +1,15 @@
-// Threads that stand in bytes which are about to change: leading them, and signal frames on their stacks, to the copy.
+// Whether threads may still come back to code of ours.
 
-import { type Address, address, offsetBy } from '../address.js';
+import { type Address, address } from '../address.js';
 import type { Registers } from '../target/registers.js';
 import type { Target } from '../target/target.js';
 import type { Span } from './space.js';
 
-/** Where a thread goes on that stands at the key. */
-export type Moves = ReadonlyMap<Address, Address>;
-
 /** How much of a stack is searched. */
 const searchLimit = 1 << 20;
 
-/** The registers of the threads that have to be moved. */
-export function movedThreads(threads: ReadonlyMap<number, Registers>, moves: Moves): Map<number, Registers> {
-  const moved = new Map<number, Registers>();
-  for (const [tid, registers] of threads) {
-    const to = moves.get(address(registers.rip));
-    if (to !== undefined) moved.set(tid, { ...registers, rip: to });
-  }
-  return moved;
-}
-
-/** Saved instruction pointers of signal frames that have to be changed, as writes. */
-export async function movedSignalFrames(
-  target: Target,
-  threads: ReadonlyMap<number, Registers>,
-  moves: Moves,
-): Promise<{ address: Address; bytes: Uint8Array }[]> {
-  if (moves.size === 0) return [];
-  const stacks = stacksOf(target, threads);
-  const contents = await target.readMany(stacks);
-  return contents.flatMap((bytes, index) => {
-    const start = stacks[index]?.address ?? address(0);
-    return placesOf(bytes, moves).map(({ offset, to }) => {
-      const pointer = new Uint8Array(8);
-      new DataView(pointer.buffer).setBigUint64(0, to, true);
-      return { address: offsetBy(start, offset), bytes: pointer };
-    });
-  });
-}
-
 /** From each thread's stack pointer up to the end of its stack. */
-export function stacksOf(target: Target, threads: ReadonlyMap<number, Registers>) {
+function stacksOf(target: Target, threads: ReadonlyMap<number, Registers>) {
   const maps = target.maps();
   return [...threads.values()].flatMap(({ rsp }) => {
     // Below the stack pointer there may be a frame in the red zone's stead only while the kernel builds it.
@@ -52,26 +20,18 @@ export function stacksOf(target: Target, threads: ReadonlyMap<number, Registers>
   });
 }
 
-/** Where the bytes of a stack hold a signal frame whose instruction pointer is a key of `moves`. */
-function placesOf(bytes: Uint8Array, moves: Moves): { offset: number; to: Address }[] {
-  return signalFrames(bytes).flatMap(({ offset, rip }) => {
-    const to = moves.get(rip);
-    return to === undefined ? [] : [{ offset, to }];
-  });
-}
-
 /**
  * The saved instruction pointers of what is without doubt a signal frame: in the kernel's layout (struct sigcontext) the
  * flags follow the pointer, and then the selectors of 64-bit user code.
  */
-function signalFrames(bytes: Uint8Array): { offset: number; rip: Address }[] {
-  const found: { offset: number; rip: Address }[] = [];
+function signalFrames(bytes: Uint8Array): Address[] {
+  const found: Address[] = [];
   const words = new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
   for (let i = 0; i + 6 <= words.length; i += 2) {
     const isUserCode = ((words[i + 4] ?? 0) & 0xffff) === 0x33;
     const flags = words[i + 2] ?? 0;
     const isFlags = (words[i + 3] ?? 0) === 0 && (flags & 2) !== 0 && flags < 1 << 22;
-    if (isUserCode && isFlags) found.push({ offset: i * 4, rip: wordAt(words, i) });
+    if (isUserCode && isFlags) found.push(wordAt(words, i));
   }
   return found;
 }
@@ -94,8 +54,7 @@ export async function isInUse(
   if ([...threads.values()].some(({ rip }) => isOurs(rip))) return true;
   const stacks = await target.readMany(stacksOf(target, threads));
   return stacks.some(
-    (bytes) =>
-      signalFrames(bytes).some(({ rip }) => isOurs(rip)) || (callers !== undefined && mentions(bytes, callers)),
+    (bytes) => signalFrames(bytes).some(isOurs) || (callers !== undefined && mentions(bytes, callers)),
   );
 }
 

@@ -7,13 +7,20 @@ import { mayFault } from '../lang/compile.js';
 import { type Body, type PlannedPatch, type PlanOptions, planPatch } from '../patch/plan.js';
 import { leadSigaction } from '../patch/runtime.js';
 import { type CodeSource, type FlowCache, readSiteCode } from '../patch/site-code.js';
-import { install, type Placed, uninstall, writeTrampolines } from '../patch/transaction.js';
+import {
+  codeChanged,
+  installation,
+  overwritten,
+  type Placed,
+  removal,
+  writeTrampolines,
+} from '../patch/transaction.js';
 import { hasShadowStack, signalSets } from '../target/proc.js';
 import type { Target } from '../target/target.js';
 import { emitBody, type FaultExit } from './body.js';
 import { forbiddenCode } from './forbidden.js';
 import type { Module } from './modules.js';
-import { type OurSignal, Presence, placesFor, refuseBlocked, signalNames } from './presence.js';
+import { type Operate, type OurSignal, Presence, placesFor, refuseBlocked, signalNames } from './presence.js';
 import type { SiteExpressions } from './spec.js';
 import { takeOut } from './take-out.js';
 
@@ -24,19 +31,13 @@ export interface InstalledPatch extends PlannedPatch<readonly FaultExit[]>, Plac
   readonly record: number;
 }
 
-/** Lets a target run that was stopped; does nothing for one that has not been started yet. */
-export type LetRun = (target: Target) => Promise<void>;
-
 /** What surrounds a site. */
 type Around = (site: Address) => Omit<PlanOptions<unknown>['around'], 'whyForbidden'>;
 
 /** The number under which patches of our own needs are recorded, beside those of probes. */
 const noProbe = 0xffff;
 
-/**
- * Owns what is in the target. Every method takes an attached target, running or stopped, and leaves it stopped when it
- * has changed something: the caller lets it go.
- */
+/** Owns what is in the target. Every method takes an attached target, and changes it only by operations. */
 export class Installer {
   readonly #modules: () => readonly Module[];
   #presence: Presence | undefined;
@@ -50,29 +51,21 @@ export class Installer {
     return this.#presence;
   }
 
-  /**
-   * Sees to it that there is what the expressions at these sites need: the channel, and an arena within reach of each
-   * module. If it had to stop the target for that, it lets it run again.
-   */
-  async prepare(target: Target, sites: readonly SiteExpressions[], letRun: LetRun): Promise<Presence> {
+  /** Sees to it that there is what the expressions at these sites need: the channel, and arenas within reach. */
+  async prepare(target: Target, sites: readonly SiteExpressions[], operate: Operate): Promise<Presence> {
     const modules = sites.map(({ site }) => site.module);
-    const records = sites.some(({ captures }) => captures !== undefined);
-    return this.#prepare(target, faults(sites) ? [...modules, ...this.#watched()] : modules, records, letRun);
+    return this.#prepare(target, faults(sites) ? [...modules, ...this.#watched()] : modules, operate);
   }
 
-  async #prepare(target: Target, modules: readonly Module[], records: boolean, letRun: LetRun): Promise<Presence> {
+  async #prepare(target: Target, modules: readonly Module[], operate: Operate): Promise<Presence> {
     const missing = modules.filter(({ code }) => this.#presence?.arenaFor(code) === undefined);
-    const isThreadNumberNeeded = records && this.#presence?.knowsThreadNumber !== true;
-    if (this.#presence !== undefined && missing.length === 0 && !isThreadNumberNeeded) return this.#presence;
+    if (this.#presence !== undefined && missing.length === 0) return this.#presence;
     const places = placesFor(
       target,
       missing.map(({ code }) => code),
     );
-    await target.stop();
-    if (this.#presence === undefined) this.#presence = await Presence.begin(target, places);
-    else if (places.length > 0) await this.#presence.addArenas(target, places);
-    if (isThreadNumberNeeded) await this.#presence.findThreadNumber(target);
-    await letRun(target);
+    if (this.#presence === undefined) this.#presence = await Presence.begin(target, places, operate);
+    else await this.#presence.addArenas(target, places, operate);
     return this.#presence;
   }
 
@@ -87,7 +80,7 @@ export class Installer {
     presence: Presence,
     probe: number,
     sites: readonly SiteExpressions[],
-    letRun: LetRun,
+    operate: Operate,
   ): Promise<InstalledPatch[]> {
     const blocked = blockedSignals(target.pid);
     if (faults(sites)) {
@@ -117,11 +110,11 @@ export class Installer {
     }
     const needsHandlers = planned.some(({ patch }) => patch.tactic === 'trap' || patch.facts.length > 0);
     if (needsHandlers && !presence.hasHandlers) {
-      await this.#prepare(target, this.#watched(), false, letRun);
+      await this.#prepare(target, this.#watched(), operate);
       for (const patch of await this.#planWatch(target, presence, around, cache))
         planned.push({ patch, probe: noProbe });
     }
-    return this.#make(target, presence, planned, needsHandlers);
+    return this.#make(target, presence, planned, { needsHandlers, operate });
   }
 
   #surroundings(
@@ -203,7 +196,7 @@ export class Installer {
     target: Target,
     presence: Presence,
     planned: readonly { patch: PlannedPatch<readonly FaultExit[]>; probe: number }[],
-    needsHandlers: boolean,
+    options: { needsHandlers: boolean; operate: Operate },
   ): Promise<InstalledPatch[]> {
     const { channel } = presence;
     await writeTrampolines(
@@ -218,40 +211,42 @@ export class Installer {
       const record = channel.addPatch({ ...patch, probe, original });
       return { ...patch, probe, original, record };
     });
-    await target.stop();
+    const isNew = options.needsHandlers && !presence.hasHandlers;
+    const calls = isNew ? await presence.handlerCalls(target) : [];
     try {
-      if (needsHandlers) await presence.installHandlers(target);
-      await install(target, patches);
+      const { mismatches } = await options.operate({ ...installation(patches), calls }, { isLast: !isNew });
+      const [first] = mismatches.flatMap((index) => patches[index] ?? []);
+      if (first !== undefined) throw codeChanged(first.site);
     } catch (error) {
-      await uninstall(target, patches).catch(() => []);
       for (const { record } of patches) channel.removePatch(record);
       throw error;
     }
+    if (isNew) await presence.adaptHandlers(target, options.operate);
     this.#placed.push(...patches);
     return patches;
   }
 
   /** Takes the patches of a probe out. */
-  async remove(target: Target, probe: number): Promise<void> {
+  async remove(target: Target, probe: number, operate: Operate): Promise<void> {
     const patches = this.#placed.filter((patch) => patch.probe === probe);
-    await target.stop();
-    const overwritten = await uninstall(target, patches);
-    this.#placed = this.#placed.filter((patch) => patch.probe !== probe || overwritten.includes(patch));
+    const { mismatches } = await operate(removal(patches, returnsOf(patches)));
+    const left = await overwritten(target, patches, mismatches);
+    this.#placed = this.#placed.filter((patch) => patch.probe !== probe || left.includes(patch));
     for (const patch of patches) {
-      if (overwritten.includes(patch)) continue;
+      if (left.includes(patch)) continue;
       if (patch.tactic === 'trap') this.#presence?.channel.redirects.retire(patch.site);
       this.#presence?.channel.removePatch(patch.record);
     }
-    refuseOverwritten(overwritten);
+    refuseOverwritten(left);
   }
 
   /** Takes out everything, memory and handlers included. */
   async removeAll(target: Target): Promise<void> {
     const presence = this.#presence;
     if (presence === undefined) return;
-    const { overwritten } = await takeOut(target, {
+    const { left } = await takeOut(target, {
       patches: this.#placed,
-      returns: new Map(this.#placed.flatMap((patch) => [...patch.returns])),
+      returns: returnsOf(this.#placed),
       actions: () => presence.actions,
       mappings: presence.mappings,
       runtime: presence.runtimeCode,
@@ -259,13 +254,18 @@ export class Installer {
     });
     this.#presence = undefined;
     this.#placed = [];
-    refuseOverwritten(overwritten);
+    refuseOverwritten(left);
   }
 }
 
-export function refuseOverwritten(overwritten: readonly Placed[]): void {
-  if (overwritten.length === 0) return;
-  const sites = overwritten.map(({ site }) => `0x${site.toString(16)}`).join(', ');
+/** Where threads go on that stand in copies of displaced instructions. */
+function returnsOf(patches: readonly InstalledPatch[]): Map<Address, Address> {
+  return new Map(patches.flatMap((patch) => [...patch.returns]));
+}
+
+export function refuseOverwritten(left: readonly Placed[]): void {
+  if (left.length === 0) return;
+  const sites = left.map(({ site }) => `0x${site.toString(16)}`).join(', ');
   throw new FastprobeError('FASTPROBE_LEFT_BEHIND', `somebody else has changed the code at ${sites} after us`, {
     hint: 'take out what was placed later (a breakpoint of a debugger?) and detach again',
   });

@@ -78,7 +78,7 @@ export async function removeLeftovers(pid: number, options: { whoseOwner: 'is-de
 async function removeSession(target: Target, session: FoundSession): Promise<void> {
   const channel = await target.read(session.channel, header.end);
   const actions = session.runtime === 0n ? new Map<number, Uint8Array>() : decodeActions(channel);
-  const { overwritten } = await takeOut(target, {
+  const { left } = await takeOut(target, {
     patches: session.patches,
     // Where its threads stand in copies of displaced instructions only their maker knew; they run out of them by themselves.
     returns: new Map(),
@@ -87,7 +87,7 @@ async function removeSession(target: Target, session: FoundSession): Promise<voi
     runtime: session.runtime,
     scratch: offsetBy(session.channel, header.scratch),
   });
-  refuseOverwritten(overwritten);
+  refuseOverwritten(left);
 }
 
 /** Closes memory files of ours that a fastprobe which died while making its channel left open in the target. */

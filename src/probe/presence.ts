@@ -1,14 +1,17 @@
 // What a session has in its target: the channel, arenas with views of it, and, where needed, the runtime and its handlers.
 
+import { closeSync } from 'node:fs';
 import { type Address, address, offsetBy } from '../address.js';
-import { Channel } from '../channel/channel.js';
+import { Channel, channelName } from '../channel/channel.js';
 import { actionSize, arenaSize, channelSize, ourSignals } from '../channel/layout.js';
 import { FastprobeError } from '../errors.js';
 import { Arena } from '../patch/arena.js';
 import { actionCall, actionFor, hasHandler, type Runtime, writeRuntime } from '../patch/runtime.js';
 import { findRoom, type Span } from '../patch/space.js';
+import type { OperationPlan, OperationResult } from '../target/operation.js';
 import { startTime } from '../target/proc.js';
-import { mapCall, type RemoteCall } from '../target/remote-calls.js';
+import { mapCall, type RemoteCall, shareCalls } from '../target/remote-calls.js';
+import { SharedRegion } from '../target/shared-region.js';
 import { PROT } from '../target/syscalls.js';
 import type { Target } from '../target/target.js';
 import type { ThreadNumber } from './body.js';
@@ -21,32 +24,50 @@ const threadNumberOffsets = [0x2d0, 0x38, 0x30];
 export type OurSignal = keyof typeof ourSignals;
 export const signalNames = Object.keys(ourSignals) as OurSignal[];
 
-/** Made while the target is stopped, from what was planned while it ran. */
+/** Does what is planned to the target, in one short stop. `isLast` lets go of it as well. */
+export type Operate = (plan: OperationPlan, options?: { isLast: boolean }) => Promise<OperationResult>;
+
+/** Made from what was planned while the target ran. */
 export class Presence {
   readonly channel: Channel;
+  /** How trampolines learn the number of their thread. */
+  readonly threadNumber: ThreadNumber;
   readonly #arenas: Arena[] = [];
-  #threadNumber: ThreadNumber | undefined;
   #runtime: Runtime | undefined;
   #hasHandlers = false;
 
-  private constructor(channel: Channel) {
+  private constructor(channel: Channel, threadNumber: ThreadNumber) {
     this.channel = channel;
+    this.threadNumber = threadNumber;
   }
 
   /** Makes the channel, and arenas at the given places: the first one beside it. */
-  static async begin(target: Target, places: readonly Address[]): Promise<Presence> {
+  static async begin(target: Target, places: readonly Address[], operate: Operate): Promise<Presence> {
     const [first, ...others] = places;
     if (first === undefined) throw new RangeError('a channel needs a place');
-    const owner = { pid: process.pid, startTime: startTime(process.pid) ?? 0n };
-    const further = [codeCall(first), ...others.flatMap((at) => viewCalls(target, first, at))];
-    const presence = new Presence(await Channel.make(target, first, owner, further));
-    presence.#note(places);
-    return presence;
+    const { descriptor = -1, threadPointers } = await operate({
+      calls: [
+        ...shareCalls(channelSize, first),
+        codeCall(first),
+        ...others.flatMap((at) => viewCalls(target, first, at)),
+      ],
+      data: Buffer.from(`${channelName}\0`),
+      descriptorOf: 0,
+    });
+    try {
+      const region = new SharedRegion(`/proc/self/fd/${descriptor}`, channelSize, first);
+      const owner = { pid: process.pid, startTime: startTime(process.pid) ?? 0n };
+      const presence = new Presence(Channel.begin(region, owner), await findThreadNumber(target, threadPointers));
+      presence.#note(places);
+      return presence;
+    } finally {
+      closeSync(descriptor);
+    }
   }
 
   /** Adds arenas, each with a view of the channel. */
-  async addArenas(target: Target, places: readonly Address[]): Promise<void> {
-    await target.remote.batch(places.flatMap((at) => viewCalls(target, this.channel.address, at)));
+  async addArenas(target: Target, places: readonly Address[], operate: Operate): Promise<void> {
+    await operate({ calls: places.flatMap((at) => viewCalls(target, this.channel.address, at)) });
     this.#note(places);
   }
 
@@ -63,19 +84,6 @@ export class Presence {
     return this.#arenas.find((arena) => arena.reaches(code));
   }
 
-  /** How trampolines learn the number of their thread; known once it was asked for in a stopped target. */
-  get threadNumber(): ThreadNumber {
-    return this.#threadNumber ?? { from: 'system-call' };
-  }
-
-  get knowsThreadNumber(): boolean {
-    return this.#threadNumber !== undefined;
-  }
-
-  async findThreadNumber(target: Target): Promise<void> {
-    this.#threadNumber ??= await findThreadNumber(target);
-  }
-
   /** The runtime, written where nobody leads to it yet. The target may run. */
   async runtime(target: Target): Promise<Runtime> {
     if (this.#runtime !== undefined) return this.#runtime;
@@ -90,9 +98,8 @@ export class Presence {
     return this.#runtime?.code ?? address(0);
   }
 
-  /** Puts our handlers in the place of the target's own, which the channel keeps. */
-  async installHandlers(target: Target): Promise<void> {
-    if (this.#hasHandlers) return;
+  /** The calls that put our handlers in the place of the target's own, which the channel keeps. */
+  async handlerCalls(target: Target): Promise<RemoteCall[]> {
     const runtime = await this.runtime(target);
     const { channel } = this;
     // From here on a later fastprobe knows that there may be handlers to put back, and finds the target's own where the
@@ -101,19 +108,24 @@ export class Presence {
     channel.restorer = runtime.restorer;
     channel.runtime = runtime.code;
     this.#hasHandlers = true;
-    const signals = Object.values(ourSignals);
     channel.scratchBytes.set(actionFor(runtime, new Uint8Array(actionSize)));
-    await target.remote.batch(
-      signals.map((signal, index) => actionCall(signal, channel.scratch, channel.actionAddress(index))),
+    return Object.values(ourSignals).map((signal, index) =>
+      actionCall(signal, channel.scratch, channel.actionAddress(index)),
     );
-    // Where the target had a handler of its own, ours has to be called as that was.
-    const replaced = [...channel.actions].filter(([, action]) => hasHandler(action));
+  }
+
+  /** Where the target had a handler of its own, ours has to be called as that was: same stack, same mask. */
+  async adaptHandlers(target: Target, operate: Operate): Promise<void> {
+    const runtime = await this.runtime(target);
+    const { scratch, scratchBytes, actions } = this.channel;
+    const replaced = [...actions].filter(([, action]) => hasHandler(action));
+    if (replaced.length === 0) return;
     replaced.forEach(([, action], index) => {
-      channel.scratchBytes.set(actionFor(runtime, action), index * actionSize);
+      scratchBytes.set(actionFor(runtime, action), index * actionSize);
     });
-    await target.remote.batch(
-      replaced.map(([signal], index) => actionCall(signal, offsetBy(channel.scratch, index * actionSize))),
-    );
+    await operate({
+      calls: replaced.map(([signal], index) => actionCall(signal, offsetBy(scratch, index * actionSize))),
+    });
   }
 
   /** All our memory in the target. */
@@ -154,12 +166,12 @@ function viewCalls(target: Target, channel: Address, at: Address): RemoteCall[] 
   return [...target.remote.mapAgain(channel, channelSize, at), codeCall(at)];
 }
 
-/** Finds where the C library keeps a thread's number, if it holds for every thread. */
-async function findThreadNumber(target: Target): Promise<ThreadNumber> {
-  const threads = [...(await target.registers())];
+/** Finds where the C library keeps a thread's number, if it holds for every thread. The target may run. */
+async function findThreadNumber(target: Target, pointers: ReadonlyMap<number, Address>): Promise<ThreadNumber> {
+  const threads = [...pointers];
   for (const offset of threadNumberOffsets) {
     const words = await target.readMany(
-      threads.map(([, { fs_base }]) => ({ address: offsetBy(address(fs_base), offset), length: 4 })),
+      threads.map(([, pointer]) => ({ address: offsetBy(pointer, offset), length: 4 })),
     );
     const isRight = threads.every(([tid], index) => {
       const word = words[index];

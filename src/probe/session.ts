@@ -15,6 +15,7 @@ import { type InstalledPatch, Installer } from './installer.js';
 import { removeLeftovers } from './leftovers.js';
 import { locate } from './location.js';
 import { loadedModules, type Module } from './modules.js';
+import type { Operate } from './presence.js';
 import { type Hit, Probe, type ProbeOwner } from './probe.js';
 import { checkSpec, type ProbeSpec } from './spec.js';
 import { type CapturedValue, decodeValue } from './values.js';
@@ -136,7 +137,7 @@ export class Session implements AsyncDisposable {
       this.#isClosed = true;
       try {
         if (!this.#hasEnded && this.#installer.presence !== undefined) {
-          await this.#operate(async (target) => {
+          await this.#attached(async (target) => {
             this.#drain();
             await this.#installer.removeAll(target);
           });
@@ -167,19 +168,21 @@ export class Session implements AsyncDisposable {
   }
 
   /** Attaches for as long as `work` takes, unless the program is not started yet and so is ours anyway. */
-  async #operate<T>(work: (target: Target) => Promise<T>): Promise<T> {
-    if (this.#held !== undefined) return work(this.#held);
+  async #attached<T>(work: (target: Target, operate: Operate) => Promise<T>): Promise<T> {
+    const held = this.#held;
+    if (held !== undefined) return work(held, (plan) => held.operate(plan, 'stay-stopped'));
     const target = await attachTarget(this.pid);
+    const operate: Operate = async (plan, options) => {
+      const result = await target.operate(plan, options?.isLast ? 'detach' : 'run');
+      this.#stopMicroseconds += result.heldMicroseconds;
+      return result;
+    };
     try {
-      return await work(target);
+      return await work(target, operate);
     } finally {
       this.#stopMicroseconds += await target.detach();
     }
   }
-
-  readonly #letRun = async (target: Target): Promise<void> => {
-    if (target !== this.#held) this.#stopMicroseconds += await target.resume();
-  };
 
   async #addProbe(spec: ProbeSpec): Promise<Probe> {
     if (this.#isClosed || this.#hasEnded) {
@@ -189,14 +192,14 @@ export class Session implements AsyncDisposable {
     }
     const sites = this.#locate(spec.at);
     const checked = checkSpec(spec, sites);
-    return this.#operate(async (target) => {
-      const presence = await this.#installer.prepare(target, checked.sites, this.#letRun);
+    return this.#attached(async (target, operate) => {
+      const presence = await this.#installer.prepare(target, checked.sites, operate);
       this.#channel = presence.channel;
       const limit = spec.maxHits === undefined ? (1n << 64n) - 1n : BigInt(spec.maxHits);
       const id = presence.channel.addProbe(spec, limit);
       let patches: InstalledPatch[];
       try {
-        patches = await this.#installer.install(target, presence, id, checked.sites, this.#letRun);
+        patches = await this.#installer.install(target, presence, id, checked.sites, operate);
       } catch (error) {
         presence.channel.removeProbe(id);
         throw error;
@@ -285,7 +288,7 @@ export class Session implements AsyncDisposable {
     if (!this.#probes.delete(probe.id)) return;
     try {
       if (!this.#isClosed && !this.#hasEnded) {
-        await this.#operate((target) => this.#installer.remove(target, probe.id));
+        await this.#attached((target, operate) => this.#installer.remove(target, probe.id, operate));
         this.#channel?.removeProbe(probe.id);
       }
     } catch (error) {

@@ -5,8 +5,8 @@ import { channelName } from '../channel/channel.js';
 import { actionSize } from '../channel/layout.js';
 import { actionCall, restorerOf, runtimeSpan } from '../patch/runtime.js';
 import type { Span } from '../patch/space.js';
-import { isInUse, type Moves, movedThreads } from '../patch/threads.js';
-import { type Placed, uninstall } from '../patch/transaction.js';
+import { isInUse } from '../patch/threads.js';
+import { overwritten, type Placed, removal } from '../patch/transaction.js';
 import { signalSets } from '../target/proc.js';
 import type { Target } from '../target/target.js';
 
@@ -14,7 +14,7 @@ import type { Target } from '../target/target.js';
 export interface Belongings {
   readonly patches: readonly Placed[];
   /** Where threads that stand in copies of displaced instructions go on. */
-  readonly returns: Moves;
+  readonly returns: ReadonlyMap<Address, Address>;
   /** The target's own actions, by signal; empty if ours were never installed. */
   readonly actions: () => ReadonlyMap<number, Uint8Array>;
   /** Where our memory is. */
@@ -27,7 +27,7 @@ export interface Belongings {
 
 export interface TakenOut {
   /** Patches that somebody else has written over; they were left alone. */
-  readonly overwritten: readonly Placed[];
+  readonly left: readonly Placed[];
   /** False when a thread was still inside our code: the memory stays, without a use. */
   readonly isMemoryFreed: boolean;
 }
@@ -37,35 +37,30 @@ const pauseMs = 3;
 
 /** Ends with the target stopped, so that whoever detaches it measures the whole stop. */
 export async function takeOut(target: Target, belongings: Belongings): Promise<TakenOut> {
-  await target.stop();
-  const overwritten = await uninstall(target, belongings.patches);
-  const ranges = belongings.mappings;
+  const { patches, returns, mappings, runtime } = belongings;
+  const { mismatches } = await target.operate(removal(patches, returns), 'stay-stopped');
+  const left = await overwritten(target, patches, mismatches);
   // A handler that was installed while ours was there, in a program without code of its own to return from handlers.
   const needsOurRestorer = [...belongings.actions().values()].some((action) => {
     const restorer = restorerOf(action);
-    return restorer !== undefined && ranges.some(({ low, high }) => restorer >= low && restorer < high);
+    return restorer !== undefined && mappings.some(({ low, high }) => restorer >= low && restorer < high);
   });
   let hasHandlers = belongings.actions().size > 0;
   for (let attempt = 1; ; attempt++) {
-    const threads = new Map(await target.registers());
-    const moved = movedThreads(threads, belongings.returns);
-    if (moved.size > 0) await target.setRegisters(moved);
-    for (const [tid, registers] of moved) threads.set(tid, registers);
     // A signal that our code raised and that is still on its way needs our handler.
     if (hasHandlers && !isSignalOnItsWay(target.pid, belongings.actions().keys())) {
       await restoreActions(target, belongings);
       hasHandlers = false;
     }
-    if (!hasHandlers && !needsOurRestorer && !(await isInUse(target, threads, ranges, runtimeSpan(belongings.runtime))))
-      break;
-    if (needsOurRestorer || attempt === attempts || overwritten.length > 0)
-      return { overwritten, isMemoryFreed: false };
+    if (needsOurRestorer || left.length > 0) return { left, isMemoryFreed: false };
+    if (!hasHandlers && !(await isInUse(target, await target.registers(), mappings, runtimeSpan(runtime)))) break;
+    if (attempt === attempts) return { left, isMemoryFreed: false };
     await target.resume();
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    await target.stop();
+    await target.operate({ moves: returns }, 'stay-stopped');
   }
-  await unmap(target, ranges);
-  return { overwritten, isMemoryFreed: true };
+  await unmap(target, mappings);
+  return { left, isMemoryFreed: true };
 }
 
 async function restoreActions(target: Target, { actions, scratch }: Belongings): Promise<void> {

@@ -14,6 +14,29 @@ export type NativeEvent =
   | { type: 'thread'; tid: number; newTid: number }
   | { type: 'signal'; tid: number; signal: number; code: number; sender: number; address: bigint; value: bigint };
 
+/** An operation in the form that the addon takes; operation.ts makes it. */
+export interface NativeOperation {
+  calls: BigUint64Array;
+  data: Uint8Array;
+  descriptorOf: number;
+  /** [from, to, …] */
+  moves: BigUint64Array;
+  /** [address, length expected, length written, …]; the bytes themselves are in `contents`. */
+  changes: BigUint64Array;
+  contents: Uint8Array;
+  allOrNone: boolean;
+  end: number;
+}
+
+export interface NativeOperationResult {
+  results: BigInt64Array;
+  descriptor: number;
+  mismatches: Int32Array;
+  tids: Int32Array;
+  threadPointers: BigUint64Array;
+  heldMicroseconds: number;
+}
+
 /** One target. Every method runs in the tracer task, in the order of the calls; arguments are trusted. */
 export interface NativeTarget {
   attach(pid: number): Promise<void>;
@@ -39,6 +62,7 @@ export interface NativeTarget {
     data: Uint8Array,
     timeoutMs: number,
   ): Promise<BigInt64Array>;
+  operate(instruction: bigint, operation: NativeOperation): Promise<NativeOperationResult>;
   wantSignals(want: boolean): Promise<void>;
   unref(): void;
 }

@@ -39,6 +39,10 @@ function wordsOf({ nr, args }: { nr: number; args: readonly Argument[] }): bigin
   return [BigInt(nr), ...values, marks];
 }
 
+export function wordsOfCalls(calls: readonly RemoteCall[]): BigUint64Array {
+  return BigUint64Array.from(calls.flatMap(({ name, args }) => wordsOf({ nr: syscallNumbers[name], args })));
+}
+
 const pageSize = 4096;
 const pages = (length: number) => Math.ceil(length / pageSize) * pageSize;
 
@@ -55,6 +59,17 @@ export function mapCall(length: number, options: MapOptions): RemoteCall {
 }
 
 const memfdCreate: RemoteCall = { name: 'memfd_create', args: ['data', BigInt(MFD_CLOEXEC)] };
+
+/** The calls that make a memory file, whose name is the batch's data, and map it; the first one's result is its descriptor. */
+export function shareCalls(size: number, at: Address | undefined): RemoteCall[] {
+  const flags = MAP.shared | (at === undefined ? 0 : MAP.fixedNoReplace);
+  const file = { result: 0 };
+  return [
+    memfdCreate,
+    { name: 'ftruncate', args: [file, BigInt(size)] },
+    { name: 'mmap', args: [at ?? 0n, BigInt(size), BigInt(PROT.read | PROT.write), BigInt(flags), file, 0n] },
+  ];
+}
 
 function textOf(name: string): Uint8Array {
   return Buffer.from(`${name}\0`);
@@ -96,15 +111,25 @@ export class RemoteCalls {
   ): Promise<readonly bigint[]> {
     const numbered = calls.map(({ name, args }) => ({ nr: syscallNumbers[name], args }));
     const results = await this.#run(numbered, options.data ?? new Uint8Array(), options);
-    const last = results.at(-1) ?? 0n;
-    if (last < 0n && last > -4096n) {
-      const name = calls[results.length - 1]?.name;
-      const errno = getSystemErrorName(Number(last));
-      throw new FastprobeError('FASTPROBE_REMOTE_CALL', `${name} in process ${this.#pid} failed: ${errno}`, {
-        hint: `man 2 ${name} says what ${errno} means`,
-      });
-    }
+    this.throwIfFailed(calls, results);
     return results;
+  }
+
+  /** Throws when the last of the results is a failure. */
+  throwIfFailed(calls: readonly RemoteCall[], results: readonly bigint[]): void {
+    const last = results.at(-1) ?? 0n;
+    if (last >= 0n || last <= -4096n) return;
+    const name = calls[results.length - 1]?.name;
+    const errno = getSystemErrorName(Number(last));
+    throw new FastprobeError('FASTPROBE_REMOTE_CALL', `${name} in process ${this.#pid} failed: ${errno}`, {
+      hint: `man 2 ${name} says what ${errno} means`,
+    });
+  }
+
+  /** The address of a syscall instruction in the target. */
+  async instruction(): Promise<Address> {
+    this.#instruction ??= this.#findInstruction();
+    return this.#instruction;
   }
 
   async #run(
@@ -112,8 +137,7 @@ export class RemoteCalls {
     data: Uint8Array,
     options: RemoteOptions,
   ): Promise<readonly bigint[]> {
-    this.#instruction ??= this.#findInstruction();
-    const instruction = await this.#instruction;
+    const instruction = await this.instruction();
     if (calls.length === 0) return [];
     const words = BigUint64Array.from(calls.flatMap(wordsOf));
     return [
@@ -141,25 +165,10 @@ export class RemoteCalls {
     return Number((await this.batch([memfdCreate], { data: textOf(name) }))[0]);
   }
 
-  /**
-   * Makes memory that the target and we both see; at `at` in the target, if given, but never over something. `further` calls
-   * are run with it.
-   */
-  async share(
-    length: number,
-    options: { at?: Address; name?: string; further?: readonly RemoteCall[] } = {},
-  ): Promise<SharedRegion> {
+  /** Makes memory that the target and we both see; at `at` in the target, if given, but never over something. */
+  async share(length: number, options: { at?: Address; name?: string } = {}): Promise<SharedRegion> {
     const size = pages(length);
-    const flags = MAP.shared | (options.at === undefined ? 0 : MAP.fixedNoReplace);
-    const protection = PROT.read | PROT.write;
-    const file = { result: 0 };
-    const map = [options.at ?? 0n, BigInt(size), BigInt(protection), BigInt(flags), file, 0n];
-    const calls: RemoteCall[] = [
-      memfdCreate,
-      { name: 'ftruncate', args: [file, BigInt(size)] },
-      { name: 'mmap', args: map },
-      ...(options.further ?? []),
-    ];
+    const calls = shareCalls(size, options.at);
     const [descriptor = 0n, , place = 0n] = await this.batch(calls, { data: textOf(options.name ?? 'fastprobe') });
     try {
       await this.#checkPlace(place, size, options.at);

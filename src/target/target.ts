@@ -8,6 +8,7 @@ import { addon, type NativeEvent, type NativeTarget } from './addon.js';
 import { type Exit, type TargetEvents, toExit, toSignal } from './events.js';
 import { type MappedFile, type Mapping, mappedFile, readMaps } from './maps.js';
 import { native } from './native-errors.js';
+import { type OperationEnd, type OperationPlan, type OperationResult, packOperation } from './operation.js';
 import { listThreads, type ThreadInfo } from './proc.js';
 import { packRegisters, type Registers, unpackRegisters } from './registers.js';
 import { RemoteCalls } from './remote-calls.js';
@@ -153,6 +154,27 @@ export class Target extends EventEmitter<TargetEvents> implements AsyncDisposabl
     const failed = ranges.findIndex((range, index) => lengths[index] !== range.length);
     const range = ranges[failed];
     if (range !== undefined) throw memoryError('write', this.pid, range.address, range.length, lengths[failed] ?? 0);
+  }
+
+  /**
+   * Stops the target, if it runs, does all that is planned, and lets it go as told: as short a stop as can be, because nothing
+   * waits for us meanwhile. Throws FASTPROBE_REMOTE_CALL when a system call failed.
+   */
+  async operate(plan: OperationPlan, end: OperationEnd): Promise<OperationResult> {
+    const instruction = await this.remote.instruction();
+    const done = await native(this.#native.operate(instruction, packOperation(plan, end)));
+    if (end === 'detach') {
+      this.#attached = false;
+      this.#native.unref();
+    }
+    this.remote.throwIfFailed(plan.calls ?? [], [...done.results]);
+    return {
+      results: [...done.results],
+      descriptor: done.descriptor < 0 ? undefined : done.descriptor,
+      mismatches: [...done.mismatches],
+      threadPointers: new Map([...done.tids].map((tid, index) => [tid, address(done.threadPointers[index] ?? 0n)])),
+      heldMicroseconds: end === 'stay-stopped' ? 0 : done.heldMicroseconds,
+    };
   }
 
   /** Turns `signal` events on or off; each costs the target a microsecond or so, and they are off at first. */
