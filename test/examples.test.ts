@@ -79,3 +79,20 @@ it.each(examples)('$name runs', async ({ name }) => {
   expect(result.status).toBe(0);
   expect(Number(await program.line())).toBeGreaterThan(0);
 });
+
+it("the demo prints what the README says, but for the numbers and gdb's line", () => {
+  const result = spawnSync(process.execPath, [join(root, 'dist', 'examples', 'demo.js')], { encoding: 'utf8' });
+  expect(result.status).toBe(0);
+  const readme = readFileSync(join(root, 'README.md'), 'utf8');
+  const shown = /This is what the demo prints:\n\n```text\n(.*?)```/s.exec(readme)?.[1] ?? '';
+  expect(shape(result.stdout)).toBe(shape(shown));
+});
+
+/** Text without what differs from run to run. */
+function shape(text: string): string {
+  return text
+    .replace(/with the same condition in gdb.*/, '')
+    .replace(/0x[0-9a-f]+|[0-9]+(?:[.:][0-9]+)*/g, '#')
+    .replace(/ +/g, ' ')
+    .trim();
+}
