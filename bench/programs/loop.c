@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-static int array[1000001];
+int array[1000001];
 long hits;
 
 static void fill(int n) {

@@ -43,6 +43,26 @@ it.each(builds)(
   },
 );
 
+it.each([
+  ['-O0', '-fPIE', '-pie'],
+  ['-O2', '-fPIE', '-pie'],
+  ['-O0', '-fno-pie', '-no-pie'],
+  ['-O2', '-fno-pie', '-no-pie'],
+])('four threads: hits with and without a condition equal the own count, run after run (%s %s)', async (...flags) => {
+  for (let run = 0; run < rounds({ short: 3, long: 20 }); run++) {
+    const program = await startWork(flags, ['4', '20000']);
+    await using session = await attach(program.pid);
+    const all = await session.probe({ at: 'step', capture: 'nothing' });
+    const some = await session.probe({ at: 'find', when: 'p->next->next->id == 7', capture: 'nothing' });
+    const trapped = await session.probe({ at: 'count_down', when: '$edi == 3', capture: 'nothing' });
+    const counted = await program.go();
+    expect(all.summary().hits).toBe(BigInt(counted.calls));
+    expect(some.summary().hits).toBe(BigInt(counted.finds));
+    expect(trapped.summary().hits).toBe(BigInt(counted.calls));
+    expect(counted).toMatchObject({ calls: 80_000, errors: 0 });
+  }
+});
+
 /** The tracer task ends a moment after the process that it served. */
 async function untraced(pid: number): Promise<void> {
   for (let patience = 200; patience > 0; patience--) {
