@@ -341,8 +341,10 @@ export class Session implements AsyncDisposable {
   async #onEnd(reason: SessionEnd['reason']): Promise<void> {
     this.#drain();
     this.#hasEnded = true;
-    this.#finish();
+    clearTimeout(this.#timer);
+    // First why, then that: whoever waits for both hears the reason.
     this.#end(reason === 'exit' ? { reason, exit: await this.#exit } : { reason });
+    this.#finish();
   }
 
   #finish(): void {

@@ -1,11 +1,11 @@
 // Compiled expressions against gcc: real machine code over real variables, in values, sizes and signs.
 
-import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { FastprobeError } from '../../src/errors.js';
 import { check } from '../../src/lang/check.js';
 import { parse } from '../../src/lang/parse.js';
 import type { Scope } from '../../src/lang/scope.js';
+import { isInstalled } from '../support/installed.js';
 import { rounds } from '../support/length.js';
 import { type Build, buildProgram, compareWithGcc, compareWithGdb, scopeOf } from './oracle.js';
 import { Random, Writer } from './random.js';
@@ -276,15 +276,6 @@ function isCompilable(text: string, scope: Scope): boolean {
   } catch (error) {
     if (isLeftOut(error)) return false;
     throw error;
-  }
-}
-
-function isInstalled(tool: string): boolean {
-  try {
-    execFileSync(tool, ['--version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
   }
 }
 
