@@ -23,7 +23,7 @@ it.each(builds)(
   async (...flags) => {
     const program = await startWork(flags, ['4', '0']);
     program.child.stdin.write('\n');
-    const count = rounds({ short: 10, long: 200 });
+    const count = rounds({ short: 8, long: 100 });
     let cleaned = 0;
     for (let round = 0; round < count; round++) {
       const args = [victim, String(program.pid), String(round)];
